@@ -1,8 +1,8 @@
-"""Adds the one thing that pyproject.toml cannot say: the kernels, compiled where that is possible.
+"""Adds the part that pyproject.toml cannot express: the compiled kernels.
 
-A kernel is a module with a `.pxd` beside it, which gives C types to its names. The extensions are optional:
-without Cython or a C compiler the same files run as plain Python. The modules of `INLINE` are not compiled:
-what they define is written as inline C functions into a `.pxd`, for the kernels that use it.
+A kernel is a module with a `.pxd` file, which declares C types for its names. The extensions are optional:
+without Cython or a C compiler the same files run as plain Python. The modules in `INLINE` are not compiled:
+their definitions are written as inline C functions into a `.pxd`, for the kernels that use them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ C_TYPES = {
 
 
 def kernels() -> list[Path]:
-    """The sources to compile. A `.pxd` alone only declares what others use."""
+    """The sources to compile. A `.pxd` without a module only has declarations."""
     types = sorted(SOURCE.rglob("*.pxd"))
     sources = [path.with_suffix(".py") for path in types]
     return [path for path in sources if path.exists() and path not in INLINE]
 
 
 class Untyped(ast.NodeTransformer):
-    """Takes the types of local variables out of a function's body and keeps them."""
+    """Removes the types of local variables from a function's body and stores them."""
 
     def __init__(self) -> None:
         self.types: dict[str, str] = {}
@@ -56,7 +56,7 @@ def write_inline(path: Path) -> None:
             lines.append(f'    const {kind} {name} "{path.stem}{name}"')
         elif isinstance(node, ast.FunctionDef):
             untyped = Untyped()
-            body = [ast.unparse(untyped.visit(one)) for one in node.body[1:]]  # without the docstring
+            body = [ast.unparse(untyped.visit(one)) for one in node.body[1:]]  # skips the docstring
             typed = [
                 f"{C_TYPES[ast.unparse(one.annotation)]} {one.arg}"
                 for one in node.args.args

@@ -75,7 +75,7 @@ def _publish(results: Results) -> None:
 
 
 def _on_terminate(number: int, _frame: object) -> NoReturn:
-    sys.exit(128 + number)  # runs the clean-up that ends every process
+    sys.exit(128 + number)  # runs the cleanup that stops every process
 
 
 def _rows(text: str) -> list[Row]:

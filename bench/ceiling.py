@@ -1,7 +1,7 @@
-"""A broker that only pretends to store: what a load generator reaches when the broker costs next to nothing.
+"""A broker that only pretends to store: the limit of a load generator with a nearly free broker.
 
-It is an Ottla node whose appends hand out offsets and drop the batch: no checksum, no validation, no write.
-Where Ottla comes close to it, the generator is the limit of a row and not the broker.
+It is an Ottla node whose appends assign offsets and drop the batch: no checksum, no validation, no write. If
+Ottla comes close to it, the generator limits the row, not the broker.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 class CeilingBroker(OttlaBroker):
-    """The pretender as a process."""
+    """The pretending broker as a process."""
 
     kind = "ceiling"
 

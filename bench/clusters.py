@@ -1,6 +1,7 @@
-"""Clusters under measurement: three nodes of one kind on this machine, each of them controller and broker.
+"""Clusters under measurement: three nodes of one kind on this machine, each both controller and broker.
 
-To a load a cluster looks like one broker: its CPU is that of all nodes, its memory that of the largest one.
+To a load a cluster looks like one broker: its CPU time is that of all nodes, its memory that of the
+largest.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _TIMEOUT_S = 60.0
 
 
 class Cluster:
-    """Nodes 1 to 3 of one kind. They keep their data and ports over `kill`, `stop` and `start`."""
+    """Nodes 1 to 3 of one kind. They keep their data and ports across `kill`, `stop` and `start`."""
 
     def __init__(self, name: str, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         self.name = name
@@ -81,7 +82,7 @@ class Cluster:
         return max(float(process.memory_info().rss) for process in self.processes().values()) / 1e6
 
     def create_topic(self, topic: str, partitions: int, replicas: Sequence[int] | None = None) -> None:
-        """Make a topic on all nodes, or of one partition on `replicas`; wait until it is in sync."""
+        """Create a topic on all nodes, or with one partition on `replicas`; wait until it is in sync."""
         if replicas is None:
             new = NewTopic(topic, partitions, len(NODES), config=dict(MIN_INSYNC))
         else:
@@ -106,7 +107,7 @@ class Cluster:
         wait_until(is_in_sync, _TIMEOUT_S, f"{topic} to be in sync on {self.name}")
 
     def wait_for_files(self, topic: str, partitions: int) -> None:
-        """Wait until every node has a log of every partition, which it may make after it is told of it."""
+        """Wait until every node has a log of every partition, which may happen after the create response."""
 
         def has_all(data: Path) -> bool:
             return sum(name.startswith(f"{topic}-") for name in os.listdir(data)) == partitions
@@ -119,7 +120,7 @@ class Cluster:
         )
 
     def delete_topic(self, topic: str) -> None:
-        """Delete a topic and wait until its files are gone everywhere."""
+        """Delete a topic and wait until its files are deleted everywhere."""
         admin = self.admin()
         admin.delete_topics([topic], request_timeout=60)[topic].result(_TIMEOUT_S)
         wait_until(
@@ -133,7 +134,7 @@ class Cluster:
         return any(name.startswith(f"{topic}-") or name.endswith("-delete") for name in os.listdir(data))
 
     def active_controller(self) -> int:
-        """Which node leads the quorum."""
+        """The node that leads the quorum."""
         partition = DescribeQuorumRequest.PartitionData(partition_index=0)
         topic = DescribeQuorumRequest.TopicData(topic_name="__cluster_metadata", partitions=[partition])
         for node in self.nodes.values():
@@ -151,7 +152,7 @@ class Cluster:
 
 
 class ClusterContender(Contender):
-    """A running cluster in the place of one broker."""
+    """A running cluster in place of one broker."""
 
     def __init__(self, name: str, directory: Path) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""The two brokers as processes with the same settings, and what can be read off them from outside."""
+"""The two brokers as processes with the same settings, and measurements from outside."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.interop.peers import BrokerProcess, KafkaBroker, OttlaBroker, answers
 from bench.ceiling import CeilingBroker
 from bench.results import CEILING, KAFKA
 
-# What Kafka's own start script passes to the JVM.
+# The JVM options of Kafka's own start script.
 BROKER_JVM = (
     "-Xms1G",
     "-Xmx1G",
@@ -29,11 +29,11 @@ BROKER_JVM = (
     "-XX:MaxInlineLevel=15",
     "-Djava.awt.headless=true",
 )
-# Deleted topics leave the disk soon, so that their pages are dropped instead of written back.
+# Delete topics from the disk soon, so that their pages are dropped instead of written back.
 SETTINGS: Mapping[str, str] = {
     "auto.create.topics.enable": "false",
     "log.segment.delete.delay.ms": "1000",
-    # So that a group of the consumer protocol settles as fast as its coordinator can.
+    # Lets a group of the consumer protocol rebalance as fast as its coordinator can.
     "group.consumer.assignment.interval.ms": "100",
 }
 _ADMIN_TIMEOUT_S = 60.0
@@ -67,7 +67,7 @@ class Contender:
         return self.broker.port
 
     def cpu_s(self) -> float:
-        """CPU seconds of the broker's process so far, its own and the kernel's on its behalf."""
+        """CPU seconds of the broker's process so far, in user and kernel mode."""
         times = self._process.cpu_times()
         return float(times.user + times.system)
 
@@ -77,7 +77,7 @@ class Contender:
 
     def create_topic(self, topic: str, partitions: int) -> None:
         """Create a topic and wait until each of its partitions answers."""
-        admin = self._admin()  # lives until the answer is there
+        admin = self._admin()  # must live until the response arrives
         created = admin.create_topics([NewTopic(topic, partitions, 1)], request_timeout=30)
         created[topic].result(_ADMIN_TIMEOUT_S)
         wait_until(lambda: self._is_ready(topic, partitions), _ADMIN_TIMEOUT_S, f"{topic} to be ready")
@@ -89,7 +89,7 @@ class Contender:
             return False
 
     def delete_topic(self, topic: str) -> None:
-        """Delete a topic and wait until its files are gone, so that no later load pays for that."""
+        """Delete a topic and wait until its files are deleted, so that no later load pays for that."""
         admin = self._admin()
         admin.delete_topics([topic], request_timeout=30)[topic].result(_ADMIN_TIMEOUT_S)
         data = self.broker.data
@@ -103,7 +103,7 @@ class Contender:
         )
 
     def record_count(self, topic: str, partitions: int) -> int:
-        """The records of a topic that nothing was deleted from: the sum of its end offsets."""
+        """The records of a topic without deletions: the sum of its end offsets."""
         asked = {TopicPartition(topic, index): OffsetSpec.latest() for index in range(partitions)}
         admin = self._admin()
         answers = admin.list_offsets(asked, request_timeout=30)
@@ -117,15 +117,15 @@ class Contender:
 
 
 def time_start(broker: BrokerProcess) -> tuple[float, float]:
-    """Start a stopped, formatted broker: (seconds to its first metadata answer, CPU seconds until then).
+    """Start a stopped, formatted broker: (seconds to its first metadata response, CPU seconds until then).
 
-    The clock starts before the process is made, so loading the interpreter or the JVM is part of it.
+    The clock starts before the process does, so it includes loading the interpreter or the JVM.
     """
     started = time.monotonic()
     broker.start(wait=False)
     while not _answers(broker.port):
         if time.monotonic() - started > _START_TIMEOUT_S:
-            broker.wait_ready()  # tells why
+            broker.wait_ready()  # raises the reason
         time.sleep(_PROBE_PAUSE_S)
     elapsed = time.monotonic() - started
     times = psutil.Process(broker.pid).cpu_times()
@@ -133,7 +133,7 @@ def time_start(broker: BrokerProcess) -> tuple[float, float]:
 
 
 def is_listening(port: int) -> bool:
-    """Whether anybody listens: cheap to ask often."""
+    """Whether the port is open, a check cheap enough to repeat often."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

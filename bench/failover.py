@@ -1,8 +1,9 @@
-"""How long a partition takes no writes when its leader goes: killed, killed with the controller, or stopped.
+"""Measures how long a partition accepts no writes when its leader is killed, killed with the controller, or
+stopped.
 
-A writer sends one record after the other with acks=all, and goes to the next node at once when one does not
-take it: so what counts is the cluster and not a client's patience. The figure is the longest time between two
-acknowledgements. Both clusters have the same timeouts.
+A writer sends one record after the other with acks=all, and immediately tries the next node if one refuses:
+so the cluster is measured, not a client's backoff. The result is the longest time between two
+acknowledgments. Both clusters have the same timeouts.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _TIMEOUT_S = 60.0
 
 
 class Writer(threading.Thread):
-    """Writes one record after the other into partition 0 of a topic, wherever it is led."""
+    """Writes one record after the other to partition 0 of a topic, wherever its leader is."""
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
         super().__init__(daemon=True)
@@ -60,7 +61,7 @@ class Writer(threading.Thread):
                         self.acknowledged.append(time.monotonic())
                         time.sleep(_PAUSE_S)
             except (OSError, NotAnswered):
-                pass  # the next node may be there
+                pass  # try the next node
             time.sleep(_PAUSE_S)
 
     def _write(self, client: Client, batch: bytearray) -> int:
@@ -71,7 +72,7 @@ class Writer(threading.Thread):
         return int(response.responses[0].partition_responses[0].error_code)
 
     def wait_for(self, count: int) -> None:
-        """Wait for so many more acknowledgements."""
+        """Wait for this many more acknowledgments."""
         wanted = len(self.acknowledged) + count
         wait_until(lambda: len(self.acknowledged) >= wanted, _TIMEOUT_S, f"{count} writes")
 
@@ -81,9 +82,9 @@ class Writer(threading.Thread):
 
 
 def time_failovers(
-    rows: Sequence[Row], rounds: int, directory: Path, patience_s: float, tell: Callable[[str], None]
+    rows: Sequence[Row], rounds: int, directory: Path, patience_s: float, progress: Callable[[str], None]
 ) -> list[Measurement]:
-    """Let a leader go in each way, on both clusters in turn."""
+    """Fail over in each way, on both clusters in turn."""
     found: list[Measurement] = []
     with ExitStack() as stack:
         clusters = {name: Cluster(name, directory / f"failover-{name}", TIMEOUTS) for name in NAMES}
@@ -96,12 +97,12 @@ def time_failovers(
                 for name, cluster in clusters.items():
                     seconds = _fail_over(cluster, row.name, f"{row.name}-{number}")
                     found.append(Measurement(row=row.name, broker=name, round=number, value=seconds))
-                    tell(f"round {number + 1}/{rounds}  {row.name:20} {name:6} {seconds:>12,.3f} s")
+                    progress(f"round {number + 1}/{rounds}  {row.name:20} {name:6} {seconds:>12,.3f} s")
     return found
 
 
 def _fail_over(cluster: Cluster, way: str, topic: str) -> float:
-    """Have a leader go, and come back: how long nothing was acknowledged."""
+    """Fail a leader and restart it; return the longest time without an acknowledgment."""
     controller = cluster.active_controller()
     if controller < 0:
         raise GeneratorFailed(f"The nodes of {cluster.name} name no leader of the quorum.")

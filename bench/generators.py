@@ -1,7 +1,7 @@
-"""The load generators: each is a process of its own with a deadline, and tells what it measured.
+"""The load generators: each is a separate process with a deadline, and reports its measurements.
 
 Kafka's own producer tool, a Java consumer and a paced Java producer of ours (bench/java), librdkafka and a
-loop over many connections (bench/native). None is faster or slower by which broker it talks to.
+loop over many connections (bench/native). None is faster or slower depending on the broker.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ottla.wire.frame import request_frame
 from ottla.wire.messages.produce import ProduceRequest
 
 HERE = Path(__file__).parent
-# What Kafka's own scripts pass to the JVM of a tool.
+# The JVM options of Kafka's own scripts for tools.
 CLIENT_JVM = (
     "-Xmx512M",
     "-server",
@@ -37,7 +37,7 @@ CLIENT_JVM = (
     "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:+ExplicitGCInvokesConcurrent",
 )
-FRAME_VERSION = 12  # the last one that names topics and not their ids
+FRAME_VERSION = 12  # the last one with topic names instead of ids
 _SUMMARY = re.compile(
     r"(?P<records>\d+)(?P<steady> steady state)? records sent, (?P<rate>[\d.]+) records/sec.*?"
     r"(?P<average>[\d.]+) ms avg latency, (?P<max>[\d.]+) ms max latency, "
@@ -46,12 +46,12 @@ _SUMMARY = re.compile(
 
 
 class GeneratorFailed(RuntimeError):
-    """A load generator broke off; the message carries its last words."""
+    """A load generator failed; the message ends with its last output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where the load goes and how much of it there is."""
+    """The target and the amount of the load."""
 
     port: int
     topic: str
@@ -67,7 +67,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a generator measured: the row's number, and whatever else it told."""
+    """The measurements of a generator: the row's figure, and others."""
 
     value: float
     details: Mapping[str, float] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Outcome:
 def producer_performance(
     target: Target, *, size: int, settings: Sequence[str], throughput: int = -1
 ) -> Mapping[str, float]:
-    """Kafka's ProducerPerformance; its figures without the first third, in which its JVM warms up."""
+    """Kafka's ProducerPerformance; its figures without the first third, in which the JVM warms up."""
     command = java_command(
         "org.apache.kafka.tools.ProducerPerformance",
         *("--bootstrap-server", target.bootstrap, "--topic", target.topic),
@@ -99,7 +99,7 @@ def producer_performance(
 
 
 def java_consumer(target: Target) -> Outcome:
-    """One Java consumer reads the whole topic as often as asked; the first half does not count. MB/s."""
+    """One Java consumer reads the whole topic `passes` times; the first half does not count. MB/s."""
     lines = run_program(
         java_command(
             "AssignedConsumer",
@@ -119,7 +119,7 @@ def java_consumer(target: Target) -> Outcome:
 
 
 def paced_producer(target: Target, *, size: int, rate: int, settings: Sequence[str]) -> Mapping[str, float]:
-    """A steady pace of records; percentiles of their latency in milliseconds, without the first third."""
+    """A constant rate of records; percentiles of their latency in milliseconds, without the first third."""
     command = java_command(
         "PacedProducer",
         *(target.bootstrap, target.topic, str(size), str(rate)),
@@ -128,34 +128,34 @@ def paced_producer(target: Target, *, size: int, rate: int, settings: Sequence[s
         classes=java_classes(),
         jvm=CLIENT_JVM,
     )
-    told = json.loads(run_program(command, target.timeout_s).strip().splitlines()[-1])
-    return {name.removesuffix("_us") + "_ms": value / 1e3 for name, value in told.items()}
+    figures = json.loads(run_program(command, target.timeout_s).strip().splitlines()[-1])
+    return {name.removesuffix("_us") + "_ms": value / 1e3 for name, value in figures.items()}
 
 
 def librdkafka(target: Target, *, role: str, size: int, settings: Sequence[str] = ()) -> Mapping[str, float]:
-    """librdkafka in C as fast as it goes: `role` is produce or consume, which is done as often as asked."""
+    """librdkafka in C at full speed: `role` is produce or consume, which repeats `passes` times."""
     command = [
         *(str(native_program("rdkafka_load")), str(librdkafka_path()), role, target.bootstrap, target.topic),
         *(str(target.partitions), str(target.records), str(size), str(target.timeout_s)),
         *settings,
     ]
-    told = [json.loads(run_program(command, target.timeout_s)) for _ in range(target.passes)]
-    seconds = sum(one["seconds"] for one in told)
+    figures = [json.loads(run_program(command, target.timeout_s)) for _ in range(target.passes)]
+    seconds = sum(one["seconds"] for one in figures)
     return {
-        "records_per_s": sum(one["records"] for one in told) / seconds,
-        "bytes_per_s": sum(one["bytes"] for one in told) / seconds,
+        "records_per_s": sum(one["records"] for one in figures) / seconds,
+        "bytes_per_s": sum(one["bytes"] for one in figures) / seconds,
     }
 
 
 def connections(target: Target, *, count: int, size: int) -> Outcome:
-    """`count` connections with one produce request each in flight. Requests a second."""
+    """`count` connections with one produce request each in flight. Requests per second."""
     return outcome_of(connection_load(target, produce_frame(target.topic, size), count))
 
 
 def connection_load(target: Target, frame: bytes, count: int, rate: int = 0) -> Mapping[str, Any]:
-    """`count` connections that send the same frame again and again; what the program told.
+    """`count` connections that send the same frame repeatedly; returns the program's report.
 
-    Together they send `rate` frames a second, or as many as they can.
+    Together they send `rate` frames per second, or as many as they can.
     """
     with tempfile.NamedTemporaryFile(prefix="ottla-bench-frame-") as file:
         file.write(frame)
@@ -164,15 +164,15 @@ def connection_load(target: Target, frame: bytes, count: int, rate: int = 0) -> 
             *(str(native_program("connection_load")), str(target.port), file.name),
             *(str(count), str(target.records), str(target.timeout_s), str(rate)),
         ]
-        told: Mapping[str, Any] = json.loads(run_program(command, target.timeout_s))
-    return told
+        figures: Mapping[str, Any] = json.loads(run_program(command, target.timeout_s))
+    return figures
 
 
-def outcome_of(told: Mapping[str, Any]) -> Outcome:
-    """Requests a second of a `connection_load`."""
+def outcome_of(figures: Mapping[str, Any]) -> Outcome:
+    """Requests per second of a `connection_load`."""
     return Outcome(
-        told["requests"] / told["seconds"],
-        {"p50_ms": told["p50_us"] / 1e3, "p99_ms": told["p99_us"] / 1e3},
+        figures["requests"] / figures["seconds"],
+        {"p50_ms": figures["p50_us"] / 1e3, "p99_ms": figures["p99_us"] / 1e3},
     )
 
 
@@ -198,7 +198,7 @@ def librdkafka_path() -> Path:
 
 
 def build_all() -> None:
-    """Compile everything now, so that no measurement waits for a compiler."""
+    """Compile everything in advance, so that no measurement waits for a compiler."""
     java_classes()
     native_program("rdkafka_load")
     native_program("connection_load")
@@ -211,7 +211,7 @@ def java_classes() -> Path:
 
 @cache
 def native_program(name: str) -> Path:
-    """The program of a C file, compiled once for its content."""
+    """The program of a C file, compiled once per content."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         raise GeneratorFailed("cc is missing: install the package gcc.")
@@ -226,7 +226,7 @@ def native_program(name: str) -> Path:
 
 
 def run_program(command: Sequence[str], timeout_s: int, environment: Mapping[str, str] | None = None) -> str:
-    """Run a generator to its end, at most `timeout_s` and a little; its output."""
+    """Run a generator to its end, within `timeout_s` plus a margin; return its output."""
     process = start_process(
         command,
         stdin=subprocess.DEVNULL,

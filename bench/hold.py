@@ -1,10 +1,9 @@
-"""How long an assignor holds the event loop at most: `python -m bench.hold`, which prints JSON.
+"""Measures how long an assignor holds the event loop at most: `python -m bench.hold`, which prints JSON.
 
 The assignors run in slices on a loop, as in a broker, for groups of 1,000 members and 10,000 partitions in
-several conditions: first by themselves, then for a group on a coordinator, whose records are written and
-replayed. A probe comes back to the loop again and again meanwhile; the longest time that it had to wait is
-what a request would have waited. Time of the processor counts, so that other work on the machine does not:
-the wall's time is told too.
+several states: first alone, then for a group on a coordinator, which writes and replays records. Meanwhile a
+probe yields to the loop repeatedly; its longest wait is the wait of a request. CPU time counts, so that other
+load on the machine does not matter; the wall-clock time is reported, too.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ MEMBERS = 1000
 PARTITIONS = 10_000
 TOPICS = 10
 CHANGES = 10
-"""How many members come, and go again, one by one."""
+"""The number of members that join and leave again, one by one."""
 
 
 @dataclass(slots=True)
@@ -46,7 +45,7 @@ def topics(count: int) -> dict[bytes, TopicSpec]:
 
 
 def specs() -> dict[str, GroupSpec]:
-    """The groups, by what is special about them; nobody owns anything yet."""
+    """The groups, by their special property; no member owns anything yet."""
     one, many = topics(1), topics(TOPICS)
     every = frozenset(many)
     names = [f"member-{number:04}" for number in range(MEMBERS)]
@@ -63,14 +62,14 @@ def specs() -> dict[str, GroupSpec]:
 
 
 def with_owners(spec: GroupSpec, assignment: Assignment, left_out: int) -> GroupSpec:
-    """The same group when its members own what they were given, but the last `left_out` have left."""
+    """The same group when its members own their assignment, but the last `left_out` have left."""
     kept = list(spec.members)[: len(spec.members) - left_out]
     members = {name: MemberSpec(spec.members[name].topic_ids, assignment[name]) for name in kept}
     return GroupSpec(members, spec.topics, spec.is_homogeneous)
 
 
 class Probe:
-    """Comes back to the loop all the time while it runs, and notes in `held` how long that took."""
+    """Yields to the loop continuously while it runs, and stores the longest wait in `held`."""
 
     def __init__(self, held: Held) -> None:
         self._held = held
@@ -96,7 +95,7 @@ class Probe:
 
 
 async def measure(slices: Slices, assignor: Assignor, spec: GroupSpec, held: Held) -> Assignment:
-    """Let an assignor work on the loop and note how long it held it."""
+    """Run an assignor on the loop and measure how long it holds it."""
     done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     async with Probe(held):
         slices.start(assignor.assign(spec), done.set_result, done.set_exception)
@@ -105,7 +104,7 @@ async def measure(slices: Slices, assignor: Assignor, spec: GroupSpec, held: Hel
 
 
 async def measure_group(members: int, topics: dict[str, int], assignor: str, held: Held) -> None:
-    """A group on a coordinator: members come and go, each followed by a whole new assignment."""
+    """A group on a coordinator: members join and leave, each followed by a complete new assignment."""
     with TemporaryDirectory(prefix="ottla-bench-hold-") as directory:
         group = GroupOnALoop(Path(directory), topics, assignor)
         epochs = {f"member-{number:04}": 0 for number in range(members)}
@@ -122,11 +121,11 @@ async def measure_group(members: int, topics: dict[str, int], assignor: str, hel
 
 
 async def measure_all() -> dict[str, float]:
-    told: dict[str, float] = {}
+    holds: dict[str, float] = {}
     longest = Held()
 
     def note(title: str, held: Held) -> None:
-        told[f"{title}, ms"] = held.cpu_ms
+        holds[f"{title}, ms"] = held.cpu_ms
         longest.cpu_ms = max(longest.cpu_ms, held.cpu_ms)
         longest.wall_ms = max(longest.wall_ms, held.wall_ms)
 
@@ -149,7 +148,7 @@ async def measure_all() -> dict[str, float]:
                 MEMBERS, {f"topic-{number}": PARTITIONS // count for number in range(count)}, name, held
             )
             note(f"{name}, a group with {count} topics", held)
-    return {"cpu_ms": longest.cpu_ms, "wall_ms": longest.wall_ms} | told
+    return {"cpu_ms": longest.cpu_ms, "wall_ms": longest.wall_ms} | holds
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A group of the consumer protocol on a coordinator with a log, in this process: see `hold`.
 
-Everything that a new assignment costs the loop is in it: the snapshot, the assignor, the records, their
+It includes everything that a new assignment costs the loop: the snapshot, the assignor, the records, their
 replay and the write.
 """
 
@@ -15,13 +15,14 @@ from ottla.controller.image import ClusterImage
 from ottla.coordinator.groups.settings import GroupSettings
 from ottla.coordinator.groups.shard import GroupShard
 from ottla.coordinator.records import kinds_of
-from ottla.coordinator.result import Caller, Reply
+from ottla.coordinator.result import Caller
 from ottla.coordinator.runtime import Coordinator
 from ottla.coordinator.slices import Slices
 from ottla.host import HostClock, HostDisk, HostRandom
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
 from ottla.server.replicas.partition import Partition
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages import group_records
 from ottla.wire.messages.consumer_group_heartbeat import (
@@ -57,7 +58,7 @@ def image_of(topics: dict[str, int]) -> ClusterImage:
 
 
 class GroupOnALoop:
-    """The coordinator and its one group. Assignments are made as soon as somebody asks for them."""
+    """The coordinator and its one group. An assignment is computed as soon as a member needs one."""
 
     def __init__(self, directory: Path, topics: dict[str, int], assignor: str) -> None:
         self._clock = HostClock()
@@ -72,7 +73,7 @@ class GroupOnALoop:
         )
         self._settings = GroupSettings(config, {})
         self.slices = Slices(self._clock)
-        self.refused: list[KafkaError] = []
+        self.rejected: list[KafkaError] = []
         partition = _partition(directory, self._clock)
         self._coordinator = Coordinator(
             topic=GROUPS_TOPIC,
@@ -86,7 +87,7 @@ class GroupOnALoop:
             flush=lambda _partition: None,
             run_effect=lambda _index, _effect: None,
         )
-        self._coordinator.take_seats()
+        self._coordinator.update_leadership()
 
     def _new_shard(self, index: int) -> GroupShard:
         return GroupShard(
@@ -96,24 +97,27 @@ class GroupOnALoop:
     def heartbeat(
         self, member_id: str, epoch: int, answered: Callable[[ConsumerGroupHeartbeatResponse], None]
     ) -> None:
-        """A member joins (epoch 0), asks for news, or leaves (epoch -1)."""
+        """A member joins (epoch 0), sends a heartbeat, or leaves (epoch -1)."""
         request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id=member_id, member_epoch=epoch)
         if epoch == 0:
             request.rebalance_timeout_ms = 60_000
             request.subscribed_topic_names = self._names
             request.server_assignor = self._assignor
             request.topic_partitions = []
-        reply = Reply(answered, self.refused.append)
-        self._coordinator.ask(0, lambda shard, reply: shard.consumer.heartbeat(request, CALLER, reply), reply)
+        pending = PendingResponse(self.rejected.append)
+        pending.on_completed = lambda: answered(pending.response) if pending.response is not None else None
+        self._coordinator.ask(
+            0, lambda shard, pending: shard.consumer.heartbeat(request, CALLER, pending), pending
+        )
 
     async def settle(self, member_id: str, epoch: int) -> int:
-        """A heartbeat, and the loop until it is answered; the member's epoch then."""
+        """Send a heartbeat and run the loop until the response; return the member's epoch."""
         answers: list[ConsumerGroupHeartbeatResponse] = []
         self.heartbeat(member_id, epoch, answers.append)
-        while not answers and not self.refused:
+        while not answers and not self.rejected:
             await asyncio.sleep(0)
-        if self.refused:
-            raise self.refused[0]
+        if self.rejected:
+            raise self.rejected[0]
         return answers[0].member_epoch
 
     def close(self) -> None:

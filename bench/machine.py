@@ -1,4 +1,4 @@
-"""Facts about the machine and the programs of a run, and how busy the machine is with other things."""
+"""Facts about the machine and the programs of a run, and the machine's other load."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _QUIET_WINDOW_S = 0.5
 
 
 def facts(directory: Path) -> dict[str, str]:
-    """What a reader needs to know to judge the numbers."""
+    """The facts that a reader needs to judge the numbers."""
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
     return {
         "processor": f"{psutil.cpu_count()} x {_processor()}",
@@ -57,7 +57,8 @@ def busy_cpu_s() -> float:
 
 
 def set_niceness(niceness: int) -> None:
-    """For this process and all that it starts. Where the system shares by sessions first, for the session."""
+    """Set the niceness of this process and its children, and of the session where the system shares CPU by
+    session."""
     os.nice(niceness)
     autogroup = Path("/proc/self/autogroup")
     if autogroup.exists():
@@ -65,7 +66,7 @@ def set_niceness(niceness: int) -> None:
 
 
 def wait_for_quiet(patience_s: float) -> None:
-    """Wait until the machine does little, but no longer than `patience_s`."""
+    """Wait until the machine is nearly idle, but no longer than `patience_s`."""
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:
         before, started = busy_cpu_s(), time.monotonic()

@@ -1,7 +1,9 @@
-"""Three nodes with 2,000 partitions of three replicas each: made at once, idle, one node restarted, deleted.
+"""Three nodes with 2,000 partitions of three replicas each: created at once, idle, one node restarted,
+deleted.
 
-Each cluster is alone on the machine meanwhile. A probe asks each node every ten milliseconds on the listener
-of its controller, where heartbeats come in too: the slowest answer shows how long one could have waited.
+Each cluster is alone on the machine. A probe sends a request to each node every ten milliseconds, on the
+controller's listener, which also receives heartbeats: the slowest response shows how long a heartbeat could
+have waited.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ _SETTLE_S = 3.0
 
 
 class Probe(threading.Thread):
-    """Asks one node again and again; `longest_ms` is the slowest answer so far."""
+    """Probes one node repeatedly; `longest_ms` is the slowest response so far."""
 
     def __init__(self, node: BrokerProcess) -> None:
         super().__init__(daemon=True)
@@ -54,7 +56,7 @@ class Probe(threading.Thread):
                         client.ask(request, 3)
                         self.longest_ms = max(self.longest_ms, (time.monotonic() - started) * 1000)
             except (OSError, NotAnswered):
-                pass  # it does not run now
+                pass  # the node is down
 
     def close(self) -> None:
         self._is_over.set()
@@ -63,16 +65,16 @@ class Probe(threading.Thread):
 
 @dataclass(frozen=True, slots=True)
 class _Story:
-    """What one cluster told: the figures by row."""
+    """The results of one cluster: the figures by row."""
 
     figures: dict[str, float]
     cpu_s: dict[str, float]
 
 
 def measure_many(
-    partitions: int, rounds: int, directory: Path, patience_s: float, tell: Callable[[str], None]
+    partitions: int, rounds: int, directory: Path, patience_s: float, progress: Callable[[str], None]
 ) -> list[Measurement]:
-    """Both clusters in turn, each from its start to its end."""
+    """Run both clusters in turn, each from start to end."""
     found: list[Measurement] = []
     for number in range(rounds):
         for name in NAMES:
@@ -84,8 +86,8 @@ def measure_many(
                         row=row, broker=name, round=number, value=value, cpu_s=story.cpu_s.get(row, 0.0)
                     )
                 )
-            told = ", ".join(f"{row} {value:,.2f}" for row, value in story.figures.items())
-            tell(f"round {number + 1}/{rounds}  {name:6} {told}")
+            summary = ", ".join(f"{row} {value:,.2f}" for row, value in story.figures.items())
+            progress(f"round {number + 1}/{rounds}  {name:6} {summary}")
     return found
 
 

@@ -1,9 +1,9 @@
-"""A group with many members, by either protocol: `python -m bench.members --help`.
+"""A group with many members, in either protocol: `python -m bench.members --help`.
 
-Each member has a connection of its own and follows the protocol as a client does, without its pauses; this
-process is the clock and prints what it measured as JSON.
+Each member has its own connection and follows the protocol like a client, but without its pauses; this
+process is the clock and prints its measurements as JSON.
 
-Rule: a measurement ends when every member has what it must have at the end, and only if nobody was refused.
+Rule: a measurement ends when every member has its final state, and it counts only if there was no error.
 """
 
 from __future__ import annotations
@@ -39,25 +39,23 @@ DESCRIBE_VERSION = 5
 HEARTBEAT_VERSION = 1
 FETCH_VERSION = 9
 PROTOCOL_VERSION = 1
-"""Of what members and leader of a classic group tell each other."""
+"""The version of the consumer protocol's embedded messages in a classic group."""
 
 LEAVING = -1
-"""The epoch of a member of the consumer protocol that leaves."""
+"""The epoch with which a member of the consumer protocol leaves."""
 HEARTBEAT_PAUSE_S = 0.1
-"""How often a member of the consumer protocol that has nothing to say asks for news."""
+"""The heartbeat interval of an unchanged member of the consumer protocol."""
 
 SESSION_TIMEOUT_MS = 60_000
 REBALANCE_TIMEOUT_MS = 120_000
 PROTOCOL = "range"
-_ERROR_AT = (
-    9  # in an answer: correlation id, no tags, throttle time, error code, and in a join the generation
-)
+_ERROR_AT = 9  # in a response: correlation id, no tags, throttle time, error code, in a join the generation
 _ERROR = struct.Struct(">h")
 _ERROR_AND_GENERATION = struct.Struct(">hi")
 
 
 def find_coordinator(port: int, group: str, timeout_s: float) -> None:
-    """Wait until the group has a coordinator, and that answers for it."""
+    """Wait until the group has a coordinator that responds for it."""
     find = FindCoordinatorRequest(coordinator_keys=[group])
     topics: list[OffsetFetchRequest.OffsetFetchRequestTopics] = []
     fetch = OffsetFetchRequest(
@@ -85,15 +83,15 @@ class ClassicMembers:
         self._timeout_s = timeout_s
         self._fleet = fleet
         count = len(fleet)
-        self._places = list(range(count))  # the members that are in the group; the first is its leader
+        self._places = list(range(count))  # the members in the group; the first is its leader
         self._ids = [""] * count
         self._generation = 0
-        self._joins: dict[int, bytes] = {}  # by the length of the member id
+        self._joins: dict[int, bytes] = {}  # length of the member id: frame
 
     def join_all(self) -> float:
-        """All join a new group; the seconds until each has its assignment.
+        """All members join a new group; return the seconds until each has its assignment.
 
-        The first one is alone for one generation. It joins again when all the others wait for that.
+        The first one is alone for one generation. It rejoins when all the others wait for that.
         """
         started = time.perf_counter()
         leader, others = self._places[0], self._places[1:]
@@ -109,7 +107,7 @@ class ClassicMembers:
         return time.perf_counter() - started
 
     def rebalance(self) -> float:
-        """One leaves and all others join again; the seconds until each has its assignment."""
+        """One member leaves and all others rejoin; return the seconds until each has its assignment."""
         leaver = self._places.pop()
         leave = self._leave_frame([leaver])
         joins = [self._join_frame(place) for place in self._places]
@@ -125,7 +123,7 @@ class ClassicMembers:
         return time.perf_counter() - started
 
     def leave_all(self) -> None:
-        """The group is left empty, so that it costs the broker nothing later."""
+        """Empty the group, so that it costs the broker nothing later."""
         self._fleet.send(self._places[0], self._leave_frame(self._places))
         for _place, answer in self._fleet.collect(1):
             _check(answer, "leave")
@@ -136,7 +134,7 @@ class ClassicMembers:
         return request_frame(request, LEAVE_VERSION, 1, CLIENT_ID)
 
     def _join_with_new_ids(self, places: list[int]) -> None:
-        """Ask for member ids and join with them; the answers to that come later."""
+        """Request member ids and join with them; the join responses arrive later."""
         for place in places:
             self._fleet.send(place, self._join_frame(place))
         for place, answer in self._fleet.collect(len(places)):
@@ -147,7 +145,7 @@ class ClassicMembers:
             self._fleet.send(place, self._join_frame(place))
 
     def _wait_for_members(self) -> None:
-        """Until every join has reached the group, for else the rebalance would leave some out."""
+        """Wait until every join has reached the group, since the rebalance would omit the others."""
         request = DescribeGroupsRequest(groups=[self._group])
         with Client(self._port) as client:
             ask_until(client, request, DESCRIBE_VERSION, self._timeout_s, self._missing)
@@ -156,8 +154,8 @@ class ClassicMembers:
         return len(self._places) - len(response.groups[0].members)
 
     def _join_and_sync(self, places: list[int], frames: list[bytes]) -> None:
-        """Each member fetches its assignment when its join is answered; the leader brings all of them."""
-        waiting = dict(zip(places, frames, strict=True))  # those whose join is not answered yet
+        """Each member syncs when its join is answered; the leader sends all assignments."""
+        waiting = dict(zip(places, frames, strict=True))  # members without a join response
         for place, answer in self._fleet.collect(2 * len(places)):
             frame = waiting.pop(place, None)
             if frame is None:
@@ -186,7 +184,7 @@ class ClassicMembers:
         return _filled_in(template, member_id)
 
     def _sync_frames(self, places: list[int]) -> list[bytes]:
-        """For each of them what it sends to sync; the first is the leader."""
+        """The SyncGroup request of each member; the first is the leader's."""
         leader = self._sync_frame(self._ids[places[0]], [self._ids[place] for place in places])
         templates: dict[int, bytes] = {}
         frames = [leader]
@@ -215,20 +213,20 @@ class ClassicMembers:
 
 
 def subscription() -> bytes:
-    """What a member tells of itself when it joins."""
+    """The subscription that a member sends when it joins."""
     message = ConsumerProtocolSubscription(topics=["topic-of-the-members"])
     return PROTOCOL_VERSION.to_bytes(2, "big") + codec.encode(message, PROTOCOL_VERSION)
 
 
 def assignment() -> bytes:
-    """What the leader gives to a member."""
+    """The assignment that the leader gives to a member."""
     share = ConsumerProtocolAssignment.TopicPartition(topic="topic-of-the-members", partitions=[0])
     message = ConsumerProtocolAssignment(assigned_partitions=[share])
     return PROTOCOL_VERSION.to_bytes(2, "big") + codec.encode(message, PROTOCOL_VERSION)
 
 
 def _stand_in(member_id: str) -> str:
-    """What stands for a member id of this length in a frame that is made once for all members."""
+    """A placeholder for a member id of this length, in a frame that is built once for all members."""
     return "~" * len(member_id)
 
 
@@ -252,7 +250,7 @@ class ConsumerMembers:
         self._frames: dict[tuple[int, int], bytes] = {}
 
     def join_all(self) -> float:
-        """All join a new group; the seconds until each owns its share of the topic's partitions."""
+        """All members join a new group; return the seconds until each owns its share of the partitions."""
         places = range(len(self._ids))
         joins = [self._join_frame(place) for place in places]
         started = time.perf_counter()
@@ -268,13 +266,14 @@ class ConsumerMembers:
         return time.perf_counter() - started
 
     def leave_all(self) -> None:
-        """The group is left empty, so that it costs the broker nothing later."""
+        """Empty the group, so that it costs the broker nothing later."""
         places = range(len(self._ids))
         self._epochs = [LEAVING] * len(places)
         self._exchange([(place, self._idle_frame(place)) for place in places])
 
     def _exchange(self, frames: list[tuple[int, bytes]]) -> list[int]:
-        """Send a heartbeat for some members and take the answers; who was assigned something else."""
+        """Send a heartbeat for some members and read the responses; return the members with a new
+        assignment."""
         for place, frame in frames:
             self._fleet.send(place, frame)
         news = []
@@ -311,7 +310,7 @@ class ConsumerMembers:
         return request_frame(request, HEARTBEAT_VERSION, 1, CLIENT_ID)
 
     def _owning_frame(self, place: int) -> bytes:
-        """Says that what was assigned is owned now, and nothing else."""
+        """Report only that the assigned partitions are now owned."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=self._group,
             member_id=self._ids[place],
@@ -343,7 +342,7 @@ def _check(answer: bytes, what: str) -> None:
 
 
 def run(options: argparse.Namespace) -> dict[str, float]:
-    """Make the groups and measure: medians."""
+    """Create the groups and measure; return medians."""
     find_coordinator(options.port, options.topic, options.timeout)
     fleet = Fleet(options.port, options.members, options.timeout)
     names = [f"{options.topic}-{number}" for number in range(options.groups)]
@@ -360,10 +359,10 @@ def run(options: argparse.Namespace) -> dict[str, float]:
                 consumer = ConsumerMembers(fleet, name, options.topic, options.partitions)
                 joins.append(consumer.join_all())
                 consumer.leave_all()
-    told = {"join_s": median(joins), "join_max_s": max(joins)}
+    figures = {"join_s": median(joins), "join_max_s": max(joins)}
     if rebalances:
-        told |= {"rebalance_s": median(rebalances), "rebalance_max_s": max(rebalances)}
-    return told
+        figures |= {"rebalance_s": median(rebalances), "rebalance_max_s": max(rebalances)}
+    return figures
 
 
 def _parser() -> argparse.ArgumentParser:

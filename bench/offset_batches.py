@@ -1,4 +1,4 @@
-"""Committed offsets as the record batches that a coordinator keeps them in, in Kafka's form."""
+"""Committed offsets as record batches of a coordinator, in Kafka's format."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ottla.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 COMMITTED_TOPIC = "orders"
 PARTITIONS = 1000
 RECORDS_OF_A_BATCH = 100
-"""What a consumer of so many partitions commits at once."""
+"""The size of a single commit for this many partitions."""
 
 KEY_TYPE = 1
 VALUE_VERSION = 4
 _PARTITION_BYTES = 4
-_OFFSET_AT = 2  # in a value, after its version
+_OFFSET_AT = 2  # in a value, after the version
 _OFFSET_BYTES = 8
 
 
 def commit_batches(records: int, now_ms: int) -> Iterator[tuple[str, bytes]]:
-    """Batches with so many commits, no two for the same place: (group, some commits). Offsets count up."""
+    """Batches with this many commits, each for a different partition: (group, batch). Offsets increase."""
     value = _with_number(VALUE_VERSION, OffsetCommitValue(commit_timestamp=now_ms, topic_id=b"o" * 16))
     before, after = value[:_OFFSET_AT], value[_OFFSET_AT + _OFFSET_BYTES :]
     for first in range(0, records, RECORDS_OF_A_BATCH):

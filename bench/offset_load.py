@@ -1,7 +1,7 @@
-"""How long a coordinator takes to load a million committed offsets.
+"""Measures how long a coordinator takes to load a million committed offsets.
 
 Both brokers get the same record batches, written into `__consumer_offsets` as Kafka's coordinator writes
-them, and are stopped. What counts is the time from a start to the first offset fetched, less the same time of
+them, and are stopped. The result is the time from a start to the first fetched offset, minus the same time of
 a broker whose groups have almost nothing to load.
 """
 
@@ -29,7 +29,7 @@ from ottla.wire.messages.produce import ProduceRequest
 
 TOPIC = "__consumer_offsets"
 ADMIN_CLIENT_ID = "__admin_client"
-"""The one client that Kafka lets write to internal topics."""
+"""The only client id with which Kafka allows writes to internal topics."""
 
 _PRODUCE_VERSION = 12
 _FETCH_VERSION = 9
@@ -44,7 +44,7 @@ _NOT_YET = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stopped:
-    """A broker that is down, with the last commit that its coordinator has to load."""
+    """A stopped broker, with the last commit that its coordinator has to load."""
 
     broker: BrokerProcess
     group: str
@@ -52,14 +52,14 @@ class _Stopped:
 
 
 def time_loads(
-    row: str, records: int, rounds: int, directory: Path, patience_s: float, tell: Callable[[str], None]
+    row: str, records: int, rounds: int, directory: Path, patience_s: float, progress: Callable[[str], None]
 ) -> list[Measurement]:
     """Fill both brokers, then start each of them in turn, with few and with all records."""
     found: list[Measurement] = []
     with ExitStack() as stack:
         few = _fill(PARTITIONS, directory / "offsets-few", stack)
         full = _fill(records, directory / "offsets", stack)
-        tell(f"{row}: {records:,} offset records written")
+        progress(f"{row}: {records:,} offset records written")
         for number in range(rounds):
             machine.wait_for_quiet(patience_s)
             for name in NAMES:
@@ -80,7 +80,7 @@ def time_loads(
                         details={"plain_start_s": plain_s, "start_s": seconds},
                     )
                 )
-                tell(
+                progress(
                     f"round {number + 1}/{rounds}  {row:20} {name:6} {seconds - plain_s:>12,.2f} s      "
                     f"start {seconds:.2f} s, without {plain_s:.2f} s, CPU {cpu_s:.2f} s, {memory_mb:.0f} MB"
                 )
@@ -142,7 +142,7 @@ def _pause(broker: BrokerProcess, started: float) -> None:
 
 
 def _is_loaded(client: Client, stopped: _Stopped) -> bool:
-    """Whether the coordinator knows the last commit; it must not answer with anything else."""
+    """Whether the coordinator has loaded the last commit; any other response is an error."""
     topic = OffsetFetchRequest.OffsetFetchRequestTopics(
         name=COMMITTED_TOPIC, partition_indexes=[stopped.offset % PARTITIONS]
     )

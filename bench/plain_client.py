@@ -1,7 +1,8 @@
-"""Plain sockets with our codec: one connection that asks and waits, and a fleet of them that does not wait.
+"""Plain sockets with our codec: one connection with one request at a time, and a fleet of parallel
+connections.
 
-It takes little from the broker that is measured: what a fleet sends is made beforehand, and one thread with
-epoll serves all its connections.
+It takes little CPU from the broker under measurement: the frames of a fleet are built in advance, and one
+thread with epoll serves all its connections.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from ottla.wire.messages.api_versions import ApiVersionsRequest
 CLIENT_ID = "bench"
 RECEIVE_BYTES = 1 << 18
 CONNECTIONS_AT_ONCE = 25
-"""Half of what a broker's queue of new connections takes by default."""
+"""Half of a broker's default backlog of new connections."""
 _RETRY_PAUSE_S = 0.02
 
 
 class NotAnswered(RuntimeError):
-    """The broker did not answer as it should; the message says what came."""
+    """The broker sent an unexpected response; the message contains it."""
 
 
 class Client:
@@ -59,7 +60,7 @@ class Client:
 
 
 class Fleet:
-    """Many connections, each with at most one request under way."""
+    """Many connections, each with at most one request in flight."""
 
     def __init__(self, port: int, count: int, timeout_s: float) -> None:
         self._deadline = time.monotonic() + timeout_s
@@ -71,7 +72,7 @@ class Fleet:
             self._connect(port, min(CONNECTIONS_AT_ONCE, count - first))
 
     def _connect(self, port: int, count: int) -> None:
-        """Some connections more, with the first question that every client asks answered on each."""
+        """Open more connections, and send the first request of every client on each."""
         frame = request_frame(ApiVersionsRequest(), 0, 1, CLIENT_ID)
         for _ in range(count):
             connection = socket.create_connection(("127.0.0.1", port))
@@ -91,7 +92,7 @@ class Fleet:
         self._sockets[place].sendall(frame)
 
     def collect(self, count: int) -> Iterator[tuple[int, bytes]]:
-        """The next `count` answers, as they come: (whose, frame). A caller may send while it takes them."""
+        """The next `count` responses as they arrive: (connection, frame). A caller may send meanwhile."""
         while count > 0:
             if time.monotonic() > self._deadline:
                 raise NotAnswered(f"{count} answers did not come in time.")
@@ -113,7 +114,7 @@ class Fleet:
 def ask_until(
     client: Client, request: Message, version: int, timeout_s: float, error_of: Callable[[Any], int]
 ) -> None:
-    """Ask again until `error_of` finds no error in the response."""
+    """Repeat a request until `error_of` finds no error in the response."""
     deadline = time.monotonic() + timeout_s
     while True:
         error = error_of(client.ask(request, version))

@@ -1,7 +1,7 @@
-"""The work of a controller that takes over: from its election to its first decision, with many partitions.
+"""The work of a new controller: from its election to its first decision, with many partitions.
 
-The decision is the one that a failover waits for: the broker that led the old quorum is fenced, and every
-partition that it led gets another leader. Nothing but work is counted: no disk, no network, no waiting.
+The decision is the one that a failover waits for: fence the broker that led the old quorum, and elect new
+leaders for its partitions. Only work counts: no disk, no network, no waiting.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from ottla.controller.brokers import fence_stale_broker
 from ottla.controller.image import METADATA_VERSION, ClusterImage
 from ottla.controller.records import encode_record
+from ottla.controller.result import finished
 from ottla.controller.state import ControllerSettings, ControllerState
 from ottla.wire.messages.metadata_records import (
     FeatureLevelRecord,
@@ -26,7 +27,7 @@ LEVEL = 25
 
 
 class _Rules:
-    """Settings as nobody changed them."""
+    """The default settings."""
 
     def check(self, *_: object) -> None: ...
 
@@ -41,7 +42,7 @@ class _Rules:
 
 
 def image_of(partitions: int) -> ClusterImage:
-    """Three brokers, and topics that all of them hold."""
+    """Three brokers, and topics with replicas on all of them."""
     image = ClusterImage()
     image.replay(FeatureLevelRecord(name=METADATA_VERSION, feature_level=LEVEL))
     for broker in BROKERS:
@@ -69,7 +70,7 @@ def image_of(partitions: int) -> ClusterImage:
 
 
 def measure_reign(partitions: int) -> Mapping[str, float]:
-    """Milliseconds of the processor: to take over, to decide, and both."""
+    """CPU milliseconds: to take over, to decide, and both."""
     committed = image_of(partitions)
     started = time.process_time()
     state = ControllerState(
@@ -86,7 +87,7 @@ def measure_reign(partitions: int) -> Mapping[str, float]:
     state.heartbeats.contact(2, 2, 60_000)
     state.heartbeats.contact(3, 3, 60_000)
     state.now_ms = 60_000
-    result = fence_stale_broker(state)
+    result = finished(fence_stale_broker(state))
     values = [encode_record(record, LEVEL) for record in result.records]
     state.apply(result.records)
     decided = time.process_time()

@@ -89,7 +89,7 @@ def print_table(results: Results, console: Console) -> None:
 
 
 def markdown(results: Results, plots: Mapping[Section, str]) -> str:
-    """The page docs/benchmarks.md; `plots` are the names of the pictures that there are."""
+    """The page docs/benchmarks.md; `plots` are the names of the existing pictures."""
     lines = results.lines()
     parts = [
         "<!-- Written by python -m bench --publish. Do not edit. -->",
@@ -156,7 +156,7 @@ def _markdown_line(line: Line) -> str:
 
 
 def plot(results: Results, path: Path, kind: Kind = Kind.THROUGHPUT) -> bool:
-    """Bars: throughput and CPU of Ottla where Kafka is 1. Whether there is anything to show."""
+    """Bars: throughput and CPU of Ottla relative to Kafka. Returns whether there was anything to plot."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,4 +1,4 @@
-"""What a run measured, what it comes to, and how it is kept as JSON."""
+"""The measurements of a run, their evaluation, and their storage as JSON."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ HOLD_MS_MAX = 10.0
 START_SECONDS_MAX = 0.4
 MEMORY_MB_MAX = 80.0
 ONLY_OTTLA = (Kind.HOLD, Kind.REIGN)
-"""What only Ottla's own code can tell."""
+"""Measurements inside Ottla's own code."""
 CEILING_SHARE_MIN = 0.93
-"""This close to a broker that does nothing, the load generator is the limit."""
+"""Above this share of a broker that stores nothing, the load generator is the limit."""
 
 
 class Verdict(StrEnum):
@@ -50,7 +50,7 @@ class Verdict(StrEnum):
 class Measurement:
     """One load on one broker.
 
-    `cpu_s` is the broker's; `other_cpu_s` is what neither broker nor generator used: the noise.
+    `cpu_s` is the broker's; `other_cpu_s` is the CPU time of unrelated processes: the noise.
     """
 
     row: str
@@ -68,7 +68,7 @@ class Measurement:
 
 @dataclass(slots=True)
 class Results:
-    """Everything about one run."""
+    """The results of one run."""
 
     machine: dict[str, str]
     settings: dict[str, Any]
@@ -82,11 +82,15 @@ class Results:
 
     @classmethod
     def read(cls, path: Path) -> Results:
-        told = json.loads(path.read_text())
-        return cls(told["machine"], told["settings"], [Measurement(**one) for one in told["measurements"]])
+        document = json.loads(path.read_text())
+        return cls(
+            document["machine"],
+            document["settings"],
+            [Measurement(**one) for one in document["measurements"]],
+        )
 
     def with_others(self, others: Iterable[Results]) -> Results:
-        """Several runs as one: of a row that more than one has, the last one counts."""
+        """Merge several runs: if several have a row, the last one counts."""
         joined = Results(self.machine, dict(self.settings), list(self.measurements))
         runs = [str(self.settings["begun"])]
         for other in others:
@@ -101,7 +105,7 @@ class Results:
         return [one for one in self.measurements if one.row == row and one.broker == broker]
 
     def lines(self) -> list[Line]:
-        """The table: one line for each row that both brokers ran, or Ottla where only it can."""
+        """The table: one line for each row that both brokers ran, or Ottla if only Ottla can."""
         return [
             Line.of(row, self.of(row.name, KAFKA), self.of(row.name, OTTLA), self.of(row.name, CEILING))
             for row in ROWS
@@ -218,6 +222,6 @@ def _met(is_met: bool) -> Verdict:
 
 
 def longest_gap_s(times: Sequence[float], since: float) -> float:
-    """The longest time without an acknowledgement, from the last one before `since` on."""
+    """The longest time without an acknowledgment, from the last one before `since` on."""
     first = max((at for at, one in enumerate(times) if one <= since), default=0)
     return max(later - earlier for earlier, later in itertools.pairwise(times[first:]))

@@ -1,4 +1,4 @@
-"""The rows of the table: what each loads the brokers with, and what is wanted of it."""
+"""The rows of the table: the load of each, and its target."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Load = Callable[[Target], Outcome]
 
 
 class Kind(StrEnum):
-    """How a row is judged."""
+    """How a row is evaluated."""
 
     THROUGHPUT = "throughput"
     LATENCY = "latency"
@@ -71,10 +71,10 @@ _GROUP_KINDS = (Kind.RATE, Kind.TIME, Kind.LOAD, Kind.HOLD)
 class Row:
     """One line of the table.
 
-    Its load runs on a fresh topic; on one that has got some of the load before, without being measured, where
-    first writes to many partitions would drown the rest (`primed`); or on one to read from (`filled`).
-    What a load sends is looked for in the topic unless it does not go there (`is_stored`). A quick run leaves
-    out what is not `is_quick`. A load may be for three nodes in the place of one broker (`is_cluster`).
+    Its load runs on a new topic; on one with some unmeasured load before, if first writes to many partitions
+    would dominate (`primed`); or on one to read from (`filled`). The run checks that the topic has all sent
+    records, unless the load sends none there (`is_stored`). A quick run skips rows without `is_quick`. A load
+    may be for three nodes instead of one broker (`is_cluster`).
     """
 
     name: str
@@ -105,48 +105,48 @@ class Row:
 
 def _produce(size: int, settings: tuple[str, ...], figure: str = "records_per_s") -> Load:
     def load(target: Target) -> Outcome:
-        told = generators.producer_performance(target, size=size, settings=settings)
-        return Outcome(told[figure] / (1e6 if figure == "bytes_per_s" else 1), told)
+        figures = generators.producer_performance(target, size=size, settings=settings)
+        return Outcome(figures[figure] / (1e6 if figure == "bytes_per_s" else 1), figures)
 
     return load
 
 
 def _paced_by_kafka(target: Target) -> Outcome:
-    told = generators.producer_performance(
+    figures = generators.producer_performance(
         target, size=100, settings=(*ACKS_ONE, "linger.ms=0"), throughput=LATENCY_RATE
     )
-    return Outcome(told["p99_ms"], told)
+    return Outcome(figures["p99_ms"], figures)
 
 
 def _paced(target: Target) -> Outcome:
     settings = (*ACKS_ONE, "linger.ms=0")
-    told = generators.paced_producer(target, size=100, rate=LATENCY_RATE, settings=settings)
-    return Outcome(told["p99_ms"], told)
+    figures = generators.paced_producer(target, size=100, rate=LATENCY_RATE, settings=settings)
+    return Outcome(figures["p99_ms"], figures)
 
 
 def _librdkafka_produce(target: Target) -> Outcome:
-    told = generators.librdkafka(target, role="produce", size=100)
-    return Outcome(told["records_per_s"], told)
+    figures = generators.librdkafka(target, role="produce", size=100)
+    return Outcome(figures["records_per_s"], figures)
 
 
 def _librdkafka_produce_large(target: Target) -> Outcome:
-    told = generators.librdkafka(target, role="produce", size=1024)
-    return Outcome(told["bytes_per_s"] / 1e6, told)
+    figures = generators.librdkafka(target, role="produce", size=1024)
+    return Outcome(figures["bytes_per_s"] / 1e6, figures)
 
 
 def _paced_for_all(target: Target) -> Outcome:
     settings = (*ACKS_ALL, "linger.ms=0")
-    told = generators.paced_producer(target, size=100, rate=CLUSTER_RATE, settings=settings)
-    return Outcome(told["p99_ms"], told)
+    figures = generators.paced_producer(target, size=100, rate=CLUSTER_RATE, settings=settings)
+    return Outcome(figures["p99_ms"], figures)
 
 
 def _librdkafka_consume(target: Target) -> Outcome:
-    told = generators.librdkafka(target, role="consume", size=100)
-    return Outcome(told["bytes_per_s"] / 1e6, told)
+    figures = generators.librdkafka(target, role="consume", size=100)
+    return Outcome(figures["bytes_per_s"] / 1e6, figures)
 
 
 def fill(target: Target, size: int) -> None:
-    """Fill a topic that consumers read, with batches that are full on both brokers."""
+    """Fill a topic for consumers, with full batches on both brokers."""
     generators.producer_performance(target, size=size, settings=(*ACKS_ONE, "linger.ms=100"))
 
 

@@ -1,4 +1,4 @@
-"""One run: starts, warm-up, rounds. Whatever happens, every process that it started ends with it."""
+"""One run: starts, warm-up, rounds. In any case it stops every process that it started."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _topic_numbers = itertools.count()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to run."""
+    """The parameters of a run."""
 
     rows: Sequence[Row]
     has_ceiling: bool = True
@@ -52,12 +52,12 @@ class Plan:
 
     @property
     def passes(self) -> int:
-        """How often a topic is read."""
+        """How often consumers read a topic."""
         return PASSES_QUICK if self.is_quick else PASSES
 
 
-def run(plan: Plan, tell: Callable[[str], None]) -> Results:
-    """Run the plan. `tell` gets a line for each thing done."""
+def run(plan: Plan, progress: Callable[[str], None]) -> Results:
+    """Run the plan. `progress` gets a progress line for each step."""
     generators.build_all()
     with tempfile.TemporaryDirectory(prefix="ottla-bench-", dir=plan.directory) as temporary:
         directory = Path(temporary)
@@ -73,25 +73,25 @@ def run(plan: Plan, tell: Callable[[str], None]) -> Results:
             },
         )
         if any(row.kind is Kind.START for row in plan.rows):
-            results.measurements += _time_starts(plan, directory, tell)
+            results.measurements += _time_starts(plan, directory, progress)
         for row in plan.rows:
             if row.kind is Kind.HOLD:
-                results.measurements += _measure_holds(row, plan, tell)
+                results.measurements += _measure_holds(row, plan, progress)
             elif row.kind is Kind.LOAD:
                 results.measurements += time_loads(
-                    row.name, plan.records_of(row), plan.rounds, directory, plan.patience_s, tell
+                    row.name, plan.records_of(row), plan.rounds, directory, plan.patience_s, progress
                 )
-        results.measurements += _measure_clusters(plan, directory, tell)
+        results.measurements += _measure_clusters(plan, directory, progress)
         for is_cluster in (False, True):
             rows = [row for row in plan.rows if row.load is not None and row.is_cluster is is_cluster]
             if rows:
                 one = replace(plan, rows=rows, has_ceiling=plan.has_ceiling and not is_cluster)
-                _Rounds(one, directory, tell, results.measurements, is_cluster=is_cluster).run()
+                _Rounds(one, directory, progress, results.measurements, is_cluster=is_cluster).run()
     return results
 
 
-def _time_starts(plan: Plan, directory: Path, tell: Callable[[str], None]) -> list[Measurement]:
-    """Start each broker several times, in turn, on a formatted directory that was left clean."""
+def _time_starts(plan: Plan, directory: Path, progress: Callable[[str], None]) -> list[Measurement]:
+    """Start each broker several times, in turn, on a formatted directory after a clean stop."""
     found: list[Measurement] = []
     with ExitStack() as stack:
         brokers = {name: make_broker(name, directory / f"start-{name}") for name in NAMES}
@@ -107,12 +107,12 @@ def _time_starts(plan: Plan, directory: Path, tell: Callable[[str], None]) -> li
                 found.append(
                     Measurement(row=Kind.START, broker=name, round=number, value=seconds, cpu_s=cpu_s)
                 )
-                tell(f"start {number + 1}/{plan.starts}  {name:6} {seconds:.3f} s  (CPU {cpu_s:.2f} s)")
+                progress(f"start {number + 1}/{plan.starts}  {name:6} {seconds:.3f} s  (CPU {cpu_s:.2f} s)")
     return found
 
 
-def _measure_holds(row: Row, plan: Plan, tell: Callable[[str], None]) -> list[Measurement]:
-    """What only Ottla's processes can tell: how long an assignor holds the loop."""
+def _measure_holds(row: Row, plan: Plan, progress: Callable[[str], None]) -> list[Measurement]:
+    """Measure inside Ottla's processes how long an assignor holds the loop."""
     found: list[Measurement] = []
     for number in range(plan.rounds):
         held = groups.assignor_holds(plan.load_timeout_s)
@@ -121,29 +121,35 @@ def _measure_holds(row: Row, plan: Plan, tell: Callable[[str], None]) -> list[Me
                 row=row.name, broker=OTTLA, round=number, value=held.value, details=dict(held.details)
             )
         )
-        tell(f"round {number + 1}/{plan.rounds}  {row.name:20} {OTTLA:6} {held.value:>12,.2f} {row.unit}")
+        progress(f"round {number + 1}/{plan.rounds}  {row.name:20} {OTTLA:6} {held.value:>12,.2f} {row.unit}")
     return found
 
 
-def _measure_clusters(plan: Plan, directory: Path, tell: Callable[[str], None]) -> list[Measurement]:
-    """What is measured on three nodes without a load: failovers, many partitions, a controller's work."""
+def _measure_clusters(plan: Plan, directory: Path, progress: Callable[[str], None]) -> list[Measurement]:
+    """Measure three nodes without a load: failovers, many partitions, a controller's work."""
     found: list[Measurement] = []
     failovers = [row for row in plan.rows if row.kind is Kind.FAILOVER]
     if failovers:
-        found += time_failovers(failovers, plan.rounds, directory, plan.patience_s, tell)
+        found += time_failovers(failovers, plan.rounds, directory, plan.patience_s, progress)
     many = [row for row in plan.rows if row.kind in (Kind.MANY, Kind.MANY_MEMORY, Kind.STALL)]
     if many:
-        found += measure_many(plan.records_of(many[0]), 1, directory, plan.patience_s, tell)
+        found += measure_many(plan.records_of(many[0]), 1, directory, plan.patience_s, progress)
     for row in plan.rows:
         if row.kind is Kind.REIGN:
             for number in range(plan.rounds):
-                told = measure_reign(plan.records_of(row))
+                figures = measure_reign(plan.records_of(row))
                 found.append(
                     Measurement(
-                        row=row.name, broker=OTTLA, round=number, value=told["both_ms"], details=dict(told)
+                        row=row.name,
+                        broker=OTTLA,
+                        round=number,
+                        value=figures["both_ms"],
+                        details=dict(figures),
                     )
                 )
-                tell(f"round {number + 1}/{plan.rounds}  {row.name:20} {OTTLA:6} {told['both_ms']:,.1f} ms")
+                progress(
+                    f"round {number + 1}/{plan.rounds}  {row.name:20} {OTTLA:6} {figures['both_ms']:,.1f} ms"
+                )
     return found
 
 
@@ -154,14 +160,14 @@ class _Rounds:
         self,
         plan: Plan,
         directory: Path,
-        tell: Callable[[str], None],
+        progress: Callable[[str], None],
         found: list[Measurement],
         *,
         is_cluster: bool = False,
     ) -> None:
         self._plan = plan
         self._directory = directory
-        self._tell = tell
+        self._progress = progress
         self._found = found
         self._is_cluster = is_cluster
         self._contenders: list[Contender] = []
@@ -185,7 +191,7 @@ class _Rounds:
         return Contender(name, self._directory / name)
 
     def _warm_up(self) -> None:
-        """The same unmeasured load for each: every row once, a part of its size."""
+        """Run the same unmeasured load on each: every row once, with fewer records."""
         for contender in self._contenders:
             started = time.monotonic()
             filled: set[str] = set()
@@ -198,7 +204,7 @@ class _Rounds:
                 if row.kind is not Kind.LATENCY:
                     count = records if row.filled else int(records * self._plan.warm_up_share)
                     self._load(row, contender, count, passes=PASSES_WARM_UP)
-            self._tell(f"warmed up {contender.name} in {time.monotonic() - started:.0f} s")
+            self._progress(f"warmed up {contender.name} in {time.monotonic() - started:.0f} s")
 
     def _round(self, number: int) -> None:
         for row in self._plan.rows:
@@ -210,7 +216,7 @@ class _Rounds:
                     continue
                 measured = self._measure(row, contender, number)
                 self._found.append(measured)
-                self._tell(
+                self._progress(
                     f"round {number + 1}/{self._plan.rounds}  {row.name:20} {contender.name:6} "
                     f"{measured.value:>12,.2f} {row.unit:6} {measured.wall_s:5.1f} s, "
                     f"CPU {measured.cpu_s:6.2f} s, client {measured.client_cpu_s:5.2f} s, "
@@ -218,7 +224,7 @@ class _Rounds:
                 )
 
     def _rows_for(self, contender: Contender) -> list[Row]:
-        """The rows with a load; who stores nothing has nothing to read, and no latency to compare."""
+        """The rows with a load; the ceiling broker has no records to read, and no latency to compare."""
         return [
             row
             for row in self._plan.rows
@@ -241,7 +247,7 @@ class _Rounds:
         number: int = -1,
         others: Sequence[Contender] = (),
     ) -> Measurement:
-        """Run a row's load on one broker, on a topic of its own, and check that every record arrived."""
+        """Run a row's load on one broker, on its own topic, and check that every record arrived."""
         assert row.load is not None
         topic = _topic_of(row)
         created = time.monotonic()
@@ -288,7 +294,7 @@ class _Rounds:
             self._found.append(
                 Measurement(row=Kind.MEMORY, broker=contender.name, round=0, value=memory, memory_mb=memory)
             )
-            self._tell(f"memory  {contender.name:6} {memory:.0f} MB")
+            self._progress(f"memory  {contender.name:6} {memory:.0f} MB")
 
     def _target(
         self, contender: Contender, topic: str, partitions: int, records: int, passes: int = 1
@@ -311,6 +317,6 @@ def _topic_of(row: Row) -> str:
 
 
 def _client_cpu_s() -> float:
-    """CPU seconds of all children that have ended: the load generators."""
+    """CPU seconds of all exited children: the load generators."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

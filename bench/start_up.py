@@ -17,7 +17,7 @@ import time
 from tests.interop import peers
 
 _RUNS = 10
-# As bin/kafka-run-class.sh has it for tools.
+# The options of bin/kafka-run-class.sh for tools.
 _SCRIPT_JVM = ("-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Djava.awt.headless=true")
 
 

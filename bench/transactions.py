@@ -16,12 +16,12 @@ COMPARED_PASSES = 40
 
 
 def commits(target: Target) -> Outcome:
-    """One producer, transactions of 100 records over all partitions. Transactions a second."""
+    """One producer, transactions of 100 records over all partitions. Transactions per second."""
     return _outcome(_commit(target))
 
 
 def read_process_write(target: Target) -> Outcome:
-    """One application that moves 100 records and their offset in each transaction. Transactions a second."""
+    """One application that moves 100 records and their offset per transaction. Transactions per second."""
     command = java_command(
         "ReadProcessWrite",
         *(target.bootstrap, target.topic, str(SIZE), str(RECORDS)),
@@ -29,14 +29,14 @@ def read_process_write(target: Target) -> Outcome:
         classes=java_classes(),
         jvm=CLIENT_JVM,
     )
-    return _outcome(_told(command, target))
+    return _outcome(_run(command, target))
 
 
 def committed_reads(target: Target) -> Outcome:
-    """How fast what was written in transactions is read as committed, where reading it as it is is 1.
+    """The speed of read_committed reads of transactional records, relative to read_uncommitted.
 
-    The two ways take turns in one JVM, so that whatever else the machine does hits both; the first half of
-    the passes warms it up.
+    Both alternate in one JVM, so that other load on the machine affects both; the first half of the passes is
+    a warm-up.
     """
     _commit(target)
     command = java_command(
@@ -63,13 +63,15 @@ def _commit(target: Target) -> Any:
         classes=java_classes(),
         jvm=CLIENT_JVM,
     )
-    return _told(command, target)
+    return _run(command, target)
 
 
-def _told(command: list[str], target: Target) -> Any:
+def _run(command: list[str], target: Target) -> Any:
     return json.loads(run_program(command, target.timeout_s).strip().splitlines()[-1])
 
 
-def _outcome(told: Any) -> Outcome:
-    details = {name.removesuffix("_us") + "_ms": told[name] / 1e3 for name in told if name.endswith("_us")}
-    return Outcome(told["transactions"] / told["seconds"], details)
+def _outcome(figures: Any) -> Outcome:
+    details = {
+        name.removesuffix("_us") + "_ms": figures[name] / 1e3 for name in figures if name.endswith("_us")
+    }
+    return Outcome(figures["transactions"] / figures["seconds"], details)

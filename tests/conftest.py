@@ -1,4 +1,4 @@
-"""What every test shares: settings that do not depend on how the tests are started, and on what machine."""
+"""Settings for every test that do not depend on how and where the tests are started."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ SLOW = (AIOKAFKA, KAFKA_PYTHON)
 WIDTH_WITHOUT_TERMINAL = 180
 TASK_SECONDS_MAX = 170
 SPARE_RECORDS = 20_000
-"""More than is read, so that nobody waits for a last chunk that would not be full."""
+"""Spare records, so that no reader waits for a last chunk that would not be full."""
 _numbers = itertools.count()
 
 
@@ -118,10 +118,10 @@ def _run(rows: Sequence[Row], rounds: int, is_quick: bool, patience_s: float, co
                         callbacks=row.callbacks,
                         rate=LATENCY_RATE,
                     )
-                    told = _child(client, row.task, task)
-                    value = told.pop("value")
+                    figures = _child(client, row.task, task)
+                    value = figures.pop("value")
                     results.measurements.append(
-                        Measurement(row=row.name, client=client, round=number, value=value, details=told)
+                        Measurement(row=row.name, client=client, round=number, value=value, details=figures)
                     )
                     console.print(
                         f"round {number + 1}/{rounds}  {row.name:20} {client:16} {value:>14,.2f} {row.unit}",
@@ -131,7 +131,7 @@ def _run(rows: Sequence[Row], rounds: int, is_quick: bool, patience_s: float, co
 
 
 def _child(client: str, name: str, task: Task) -> dict[str, float]:
-    """Run a task in a process of its own."""
+    """Run a task in a separate process."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT)))}
     environment.pop("OTTLA_KERNEL", None)
     if client == PLAIN:
@@ -146,8 +146,8 @@ def _child(client: str, name: str, task: Task) -> dict[str, float]:
     )
     if done.returncode:
         raise RuntimeError(f"{client} broke off in {name}: {done.stderr[-2000:]}")
-    told: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return told
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures
 
 
 if __name__ == "__main__":

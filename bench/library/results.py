@@ -1,4 +1,4 @@
-"""What a run measured, what it comes to, and how it is kept, shown and drawn."""
+"""The measurements of a run, their evaluation, and their output as JSON, tables and plots."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Line:
 
 @dataclass(slots=True)
 class Results:
-    """Everything about one run."""
+    """The results of one run."""
 
     machine: dict[str, str]
     settings: dict[str, object]
@@ -79,11 +79,15 @@ class Results:
 
     @classmethod
     def read(cls, path: Path) -> Results:
-        told = json.loads(path.read_text())
-        return cls(told["machine"], told["settings"], [Measurement(**one) for one in told["measurements"]])
+        document = json.loads(path.read_text())
+        return cls(
+            document["machine"],
+            document["settings"],
+            [Measurement(**one) for one in document["measurements"]],
+        )
 
     def lines(self) -> list[Line]:
-        """The rows that ours and all that it is measured against have run."""
+        """The rows that our client and all the clients it is compared with have run."""
         found = []
         for row in ROWS:
             values = {
@@ -163,7 +167,7 @@ def _markdown_line(line: Line) -> str:
 
 
 def plot(results: Results, path: Path) -> None:
-    """Bars: each client's rate where confluent-kafka's is 1."""
+    """Bars: each client's rate relative to confluent-kafka's."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,4 +1,4 @@
-"""The rows of the table: what each has the clients do, and what is wanted of ours."""
+"""The rows of the table: the task of the clients, and the target for ours."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 OTTLA = "ottla"
 PLAIN = "ottla-plain"
-"""Ours with the kernels as plain Python."""
+"""Our client with the kernels as plain Python."""
 CONFLUENT = "confluent-kafka"
 AIOKAFKA = "aiokafka"
 KAFKA_PYTHON = "kafka-python"
@@ -19,10 +19,10 @@ LATENCY_RATE = 1_000
 class Row:
     """One line of the table.
 
-    `task` is what the clients do (`tasks.py`). A row with `reads` reads a topic that was filled before. Slow
-    clients take fewer records (`slow_share`). `wanted` has a ratio for each client that ours is measured
-    against: at least so much of its rate, or at most so much of its time (`is_time`). `most` bounds a figure
-    that only ours has.
+    `task` is the clients' task (`tasks.py`). A row with `reads` reads a prefilled topic. Slow clients get
+    fewer records (`slow_share`). `wanted` has the target ratio for each client that ours is compared with: at
+    least this share of its rate, or at most this share of its time (`is_time`). `most` limits a figure that
+    only our client has.
     """
 
     name: str

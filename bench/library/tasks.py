@@ -1,8 +1,8 @@
-"""What a client does in a row: a process of its own that prints what it measured as JSON.
+"""The task of a client in a row, in a separate process that prints its measurements as JSON.
 
-`python -m bench.library.tasks CLIENT TASK JSON`. All clients get the same settings: acks=1, no idempotence,
-5 ms of linger, batches of 128 KiB, no compression, one partition. Sending ends when all is acknowledged. The
-first record is sent or read before the clock starts: connecting is not what is measured.
+`python -m bench.library.tasks CLIENT TASK JSON`. All clients get the same settings: acks=1, no idempotence, 5
+ms of linger, batches of 128 KiB, no compression, one partition. Sending ends when everything is acknowledged.
+The first record is sent or read before the clock starts, so that connecting is not measured.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HOMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """Where and how much."""
+    """The target and the amount."""
 
     bootstrap: str
     topic: str
@@ -45,7 +45,7 @@ class Task:
 
 
 def run(client: str, name: str, task: Task) -> dict[str, float]:
-    """Do a task with one client, in this process."""
+    """Run a task with one client, in this process."""
     function: Callable[[Task], dict[str, float]] = getattr(import_module(HOMES[client]), name)
     return function(task)
 
@@ -70,7 +70,7 @@ def _at(steady: list[int], share: float) -> float:
 
 
 def resident_mb() -> float:
-    """How much memory this process has now."""
+    """The current memory of this process."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 

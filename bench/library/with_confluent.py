@@ -37,7 +37,7 @@ def _consumer(task: Task) -> Any:
             "group.id": "bench",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
-            # Its own default has it pause for a second whenever 100,000 messages wait.
+            # With its default, it pauses for a second whenever 100,000 messages wait.
             "queued.min.messages": 1_000_000,
         }
     )
@@ -110,7 +110,7 @@ def table_in(task: Task) -> dict[str, float]:
 
 
 def table_out(task: Task) -> dict[str, float]:
-    """The columns that ours gives too."""
+    """The same columns as ours."""
     import pyarrow as pa
 
     consumer = _consumer(task)

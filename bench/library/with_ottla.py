@@ -119,7 +119,7 @@ def latency(task: Task) -> dict[str, float]:
 
 
 def memory(task: Task) -> dict[str, float]:
-    """Send and read all the records at once; what memory they take once the first tenth is through."""
+    """Send and read all records at once; the growth in memory after the first tenth."""
     producer = _producer(task)
     topic, value = task.topic, task.value
     sizes: list[float] = []

@@ -1,1 +1,1 @@
-"""Ottla's format for Spark and Spark's own connector side by side: one Spark, one broker, turn by turn."""
+"""Ottla's format for Spark and Spark's own connector side by side: one Spark, one broker, in turn."""

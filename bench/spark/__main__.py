@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "bench" / "results"
 DOCS = ROOT / "docs"
 WIDTH_WITHOUT_TERMINAL = 160
-# A Spark as users run it: the full compiler, a collector for throughput, memory for two tasks.
+# Spark as users run it: the full compiler, a throughput collector, memory for two tasks.
 SPARK = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC", "spark.driver.memory": "2g"}
 
 
@@ -96,7 +96,7 @@ def _run(rows: Sequence[Row], options: argparse.Namespace, console: Console) -> 
             if row.prepare is not None:
                 row.prepare(bench)
             for run in row.contenders.values():
-                run(bench)  # starts workers and compiles; not measured
+                run(bench)  # unmeasured: starts workers and compiles
             for number in range(options.rounds):
                 for contender, value in _turn(row, bench, number):
                     results.measurements.append(
@@ -107,7 +107,7 @@ def _run(rows: Sequence[Row], options: argparse.Namespace, console: Console) -> 
 
 
 def _turn(row: Row, bench: Bench, number: int) -> list[tuple[str, float]]:
-    """Each contender once; who begins changes from round to round."""
+    """Run each contender once; the order rotates between rounds."""
     names = list(row.contenders)
     order = itertools.islice(itertools.cycle(names), number % len(names), number % len(names) + len(names))
     return [(name, row.contenders[name](bench)) for name in order]

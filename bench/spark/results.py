@@ -1,4 +1,4 @@
-"""What a run measured, what it comes to, and how it is kept, shown and drawn."""
+"""The measurements of a run, their evaluation, and their output as JSON, tables and plots."""
 
 from __future__ import annotations
 
@@ -69,23 +69,27 @@ HEADINGS = ["task", OTTLA, DEFAULT, TUNED, "unit", "ratios", "wanted", "met"]
 
 @dataclass(slots=True)
 class Results:
-    """Everything about one run."""
+    """The results of one run."""
 
     machine: dict[str, str]
     settings: dict[str, Any]
     measurements: list[Measurement] = field(default_factory=list)
-    others: list[Results] = field(default_factory=list)  # runs shown on one page with this one
+    others: list[Results] = field(default_factory=list)  # other runs on the same page
 
     def write(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        told = asdict(self)
-        del told["others"]
-        path.write_text(json.dumps(told, indent=1))
+        document = asdict(self)
+        del document["others"]
+        path.write_text(json.dumps(document, indent=1))
 
     @classmethod
     def read(cls, path: Path) -> Results:
-        told = json.loads(path.read_text())
-        return cls(told["machine"], told["settings"], [Measurement(**one) for one in told["measurements"]])
+        document = json.loads(path.read_text())
+        return cls(
+            document["machine"],
+            document["settings"],
+            [Measurement(**one) for one in document["measurements"]],
+        )
 
     def lines(self) -> list[Line]:
         found = []
@@ -115,7 +119,7 @@ def print_table(results: Results, console: Console) -> None:
 
 
 def _described(run: Results) -> str:
-    """What a run measured, and by which settings: runs on one page may differ."""
+    """The subject and settings of a run, since runs on one page may differ."""
     rows = ", ".join(dict.fromkeys(one.row for one in run.measurements))
     load = f", load average {run.settings['load']} when it began" if "load" in run.settings else ""
     spark = "".join(f", `{name}={value}`" for name, value in run.settings.get("spark", {}).items())
@@ -126,7 +130,7 @@ def _described(run: Results) -> str:
 
 
 def markdown(results: Results, picture: str, note: str = "") -> str:
-    """The page docs/benchmarks-spark.md. A note says what else a reader must know to judge the numbers."""
+    """The page docs/benchmarks-spark.md. A note adds facts that a reader needs to judge the numbers."""
     lines = [
         "# Spark: side by side",
         "",

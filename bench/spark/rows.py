@@ -1,7 +1,7 @@
-"""What is measured: each row is one task, done by Ottla's format and by Spark's connector, default and tuned.
+"""The rows: each is one task for Ottla's format and for Spark's connector, with defaults and tuned.
 
-A contender is a function of the bench that does the task once and gives its value. Rule: all contenders of a
-row read the same topic of the same broker in the same Spark, with the same rows at the end, which is checked.
+A contender is a function that runs the task once and returns its value. Rule: all contenders of a row read
+the same topic of the same broker in the same Spark and must return the same rows, which is checked.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ DEFAULT = "Spark's, default"
 TUNED = "Spark's, tuned"
 PARTITIONS = 4
 
-# What took it the least time of five forms that were tried at both sizes. With polls of 5,000 records or more
-# it waits, and is slower at 1 KiB than with its defaults.
+# The fastest of five configurations at both sizes. With polls of 5,000 records or more it waits, and is
+# slower at 1 KiB than with its defaults.
 TUNING = {
     "kafka.max.poll.records": "1000",
     "kafka.max.partition.fetch.bytes": "4194304",
@@ -36,14 +36,14 @@ TUNING = {
 
 @dataclass(slots=True)
 class Bench:
-    """What tasks need."""
+    """The environment of tasks."""
 
     spark: SparkSession
     bootstrap: str
     directory: Path
     scale: float = 1.0
     notes: dict[str, Any] = field(default_factory=dict)
-    options: Mapping[str, str] = field(default_factory=dict)  # more ones for Ottla's reader
+    options: Mapping[str, str] = field(default_factory=dict)  # additional options of Ottla's reader
 
     def count(self, records: int) -> int:
         return max(int(records * self.scale), 1000)
@@ -51,7 +51,7 @@ class Bench:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table. `wanted` has the ratio to each other contender that is aimed at."""
+    """One line of the table. `wanted` has the target ratio to each other contender."""
 
     name: str
     title: str
@@ -74,7 +74,7 @@ def records_of(size: int) -> int:
 
 
 def fill(bench: Bench, size: int) -> None:
-    """A topic of records of so many bytes, in four partitions, once."""
+    """Create a topic with records of this size, in four partitions, once."""
     import os
 
     import pyarrow as pa
@@ -160,7 +160,7 @@ def small_batches(
     options: Mapping[str, str],
     write: Callable[[DataFrame], DataStreamWriter],
 ) -> float:
-    """The median time of a micro-batch of a hundred records, in milliseconds, as Spark reports it."""
+    """The median time of a micro-batch of a hundred records, in milliseconds, from Spark's reports."""
     new_topic(bench, topic)
     reader = bench.spark.readStream.format(source).option("kafka.bootstrap.servers", bench.bootstrap)
     rows = reader.option("subscribe", topic).option("startingOffsets", "earliest").options(**options).load()
@@ -183,7 +183,7 @@ def small_batches(
 
 
 def micro_batches(source: str, options: Mapping[str, str]) -> Callable[[Bench], float]:
-    """Reading alone."""
+    """Reading only."""
 
     def run(bench: Bench) -> float:
         number = bench.notes["small"] = bench.notes.get("small", 0) + 1

@@ -1,4 +1,4 @@
-"""Writing: Ottla's sink, exactly once, beside Spark's own, which is at least once, from the same frame."""
+"""Writing: Ottla's exactly-once sink and Spark's own at-least-once sink, from the same frame."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TUNING = {"kafka.linger.ms": "20", "kafka.batch.size": "524288", "kafka.buffer.m
 
 
 def rows_to_write(bench: Bench, size: int) -> DataFrame:
-    """Rows of a key and a value of so many bytes, in memory, in four partitions; made once."""
+    """Rows with a key and a value of this size, in memory, in four partitions; created once."""
     name = f"frame-{size}"
     if name not in bench.notes:
         count = bench.count(2_000_000 if size <= 100 else 300_000)
@@ -54,7 +54,7 @@ def timed(size: int, write: Callable[[Bench, DataFrame, str], object]) -> Callab
         begin = time.perf_counter()
         write(bench, frame, topic)
         seconds = time.perf_counter() - begin
-        grown = written(bench, topic) - before  # with the markers of transactions
+        grown = written(bench, topic) - before  # includes transaction markers
         assert count <= grown <= count + 2 * PARTITIONS, f"{grown} of {count} rows were written"
         return float(count / seconds / 1000)
 

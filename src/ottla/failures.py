@@ -1,8 +1,8 @@
-"""Exceptions that nobody foresaw, and what they were contained to.
+"""Contains and counts unexpected exceptions.
 
-The rule: whatever a duty or a handler raises over one partition concerns that partition, and whatever it
-raises over all of them concerns that one run of it. It is logged and counted here, and the node goes on. The
-few reasons for which a node ends are in `server/fatal_errors.py`.
+Rule: an exception that a duty or a handler raises for one partition affects only that partition, and any
+other exception affects only that one run. It is logged and counted here, and the node continues.
+`server/fatal_errors.py` has the few reasons for which a node stops.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections import Counter
 logger = logging.getLogger("ottla.failures")
 
 _KEPT_MAX = 1000
-"""Of how many places the count is kept; the rest share one."""
+"""The number of counters; all further places share one."""
 
 
 class Failures:
-    """How often what failed, by the name of a duty or an API and the partition that it failed over."""
+    """Counts failures by the name of a duty or an API and the affected partition."""
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()
@@ -27,7 +27,7 @@ class Failures:
         return self.counts.total()
 
     def note(self, what: str, subject: str, error: Exception) -> None:
-        """Log and count. A failure that comes again and again is logged at its 1st, 2nd, 4th, 8th... time."""
+        """Log and count a failure. A repeated one is logged at its 1st, 2nd, 4th, 8th... occurrence."""
         place = (what, subject)
         if place not in self.counts and len(self.counts) >= _KEPT_MAX:
             place = ("other", "")

@@ -1,4 +1,4 @@
-"""The real machine behind the ports: the one module that touches time, randomness, files and sockets."""
+"""The ports on a real machine: the only module that uses time, randomness, files and sockets."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from typing import Any, TypeVar
 from ottla.ports import Buffer, NameNotFound
 
 _T = TypeVar("_T")
-_VECTORS_MAX = 512  # below IOV_MAX (1024) on every system we know
+_VECTORS_MAX = 512  # below IOV_MAX (1024 on Linux)
 _locked: set[str] = set()
 
 
 class HostClock:
-    """Time of this machine."""
+    """The time of this machine."""
 
     now_ns = staticmethod(time.time_ns)
     now_ms = staticmethod(lambda: time.time_ns() // 1_000_000)
@@ -35,7 +35,7 @@ class HostClock:
 
 
 class HostRandom:
-    """Randomness of this machine's kernel."""
+    """Random numbers from the kernel."""
 
     bytes = staticmethod(secrets.token_bytes)
     below = staticmethod(secrets.randbelow)
@@ -49,8 +49,8 @@ _holding = threading.Lock()
 
 
 class HostFile:
-    """A file. Where it is parked the system refuses the descriptor, and only then is the file opened again:
-    files that are in use pay nothing for it."""
+    """A file. A parked file has an invalid descriptor, so that its next use fails and only then reopens it:
+    files in use pay nothing for parking."""
 
     __slots__ = ("__weakref__", "_descriptor", "_holds", "_to_close", "path")
 
@@ -61,19 +61,19 @@ class HostFile:
         self._to_close = -1
 
     def __del__(self) -> None:
-        # Without the lock, which this thread may have: nobody else knows the file any more.
+        # Without the lock, which this thread may hold: nobody else can reach the file any more.
         for descriptor in (self._descriptor, self._to_close):
             if descriptor >= 0:
                 os.close(descriptor)
 
     def _reopen(self) -> None:
-        """After an OSError: open a file that was parked. The error of any other is raised again."""
+        """After an OSError: reopen a parked file. For any other file the error is raised again."""
         if self._descriptor != _PARKED:
-            raise  # what the caller is handling
+            raise  # the error that the caller handles
         self._open()
 
     def _open(self) -> None:
-        """Open a file that was parked; if another thread has opened or closed it meanwhile, that counts."""
+        """Reopen a parked file, unless another thread has opened or closed it meanwhile."""
         descriptor = os.open(self.path, os.O_RDWR)
         with _holding:
             if self._descriptor == _PARKED:
@@ -134,7 +134,7 @@ class HostFile:
             total, written = sum(map(len, buffers)), 0
         if 1 < len(buffers) <= _VECTORS_MAX:
             written = os.pwritev(self._descriptor, buffers, position)
-        while written < total:  # a short write, or more buffers than one call takes
+        while written < total:  # a short write, or more buffers than one call allows
             rest = memoryview(b"".join(buffers))[written:]
             written += os.pwrite(self._descriptor, rest, position + written)
         return total
@@ -169,8 +169,8 @@ class HostFile:
         return max(self._descriptor, -1)
 
     def close(self) -> None:
-        """A descriptor that is held stays open until its release: its number must not become another file's
-        while a thread uses it."""
+        """A held descriptor stays open until its release: its number must not become another file's while a
+        thread uses it."""
         with _holding:
             descriptor, self._descriptor = self._descriptor, -1
             if self._holds and descriptor >= 0:
@@ -209,8 +209,8 @@ class HostMappedFile:
 def map_for_reading(path: str | os.PathLike[str]) -> Buffer:
     """The bytes of a file.
 
-    The mapping is never closed explicitly: that fails while a slice of it lives, and the traceback of an
-    exception keeps slices alive. It goes away with the last of them.
+    The mapping is never closed explicitly: that fails while a slice of it exists, and the traceback of an
+    exception keeps slices alive. It is unmapped after the last slice.
     """
     with open(path, "rb") as file:
         if not os.fstat(file.fileno()).st_size:
@@ -220,13 +220,13 @@ def map_for_reading(path: str | os.PathLike[str]) -> Buffer:
 
 def _open_private(path: str, flags: int) -> int:
     descriptor = os.open(path, flags, 0o600)
-    os.fchmod(descriptor, 0o600)  # also where a file of that name was there
+    os.fchmod(descriptor, 0o600)  # also if the file existed
     return descriptor
 
 
 class HostDisk:
-    """File systems of this machine, a small pool of threads for what blocks, and another for what is urgent:
-    a vote must not wait for a flush of the metadata log, nor the flush for a vote."""
+    """File systems of this machine, with a small thread pool for blocking work and another for urgent work: a
+    vote must not wait for a flush of the metadata log, nor the flush for a vote."""
 
     def __init__(self, threads: int = 8) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ottla-disk")
@@ -302,8 +302,8 @@ class HostDisk:
         return facts.f_blocks * facts.f_frsize, facts.f_bavail * facts.f_frsize
 
     def lock(self, path: str) -> Callable[[], None] | None:
-        # The system's lock is the one that a Kafka broker takes, but it does not keep two nodes of one
-        # process apart, and closing any descriptor of the file would drop it: hence the set.
+        # The system's lock, which a Kafka broker takes, too, does not separate two nodes of one process, and
+        # closing any descriptor of the file would release it: hence the set.
         real = os.path.realpath(path)
         if real in _locked:
             return None
@@ -336,16 +336,16 @@ class HostDisk:
         self._urgent.shutdown(wait=True)
 
 
-def give_back_memory() -> None:
-    """Return freed memory that the allocator keeps to the system, where it can be asked to (glibc)."""
+def trim_memory() -> None:
+    """Return freed memory that the allocator keeps to the system, if the C library (glibc) can."""
     import ctypes
 
     with contextlib.suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def allow_open_files() -> None:
-    """Take all the descriptors that the system allows this process, as a JVM does."""
+def raise_open_files_limit() -> None:
+    """Raise the limit of open files to the hard limit, as a JVM does."""
     import resource
 
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -354,18 +354,17 @@ def allow_open_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def settle_memory() -> None:
-    """What is alive now, in a process that has just started, stays alive: the garbage collector need not look
-    at it again."""
+def freeze_startup_objects() -> None:
+    """Exclude the objects of a freshly started process from garbage collection, since they live forever."""
     gc.collect()
     gc.freeze()
 
 
 def _addresses(host: str) -> list[str]:
-    """What to connect to for a host: its name, which asyncio looks up.
+    """The addresses to connect to: normally the name itself, which asyncio resolves.
 
-    It does so in threads that `concurrent.futures` no longer starts once the main thread has ended, although
-    other threads of the program go on: the host's addresses then.
+    asyncio resolves names in threads that `concurrent.futures` no longer starts once the main thread has
+    ended, although other threads continue: in that case resolve the name here.
     """
     if threading.main_thread().is_alive():
         return [host]
@@ -375,7 +374,7 @@ def _addresses(host: str) -> list[str]:
 async def _connect(
     factory: Callable[[], asyncio.BaseProtocol], addresses: list[str], port: int, **more: Any
 ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
-    """A connection to the first of the addresses that takes one."""
+    """Connect to the first of the addresses that accepts."""
     loop = asyncio.get_running_loop()
     for address in addresses[:-1]:
         with contextlib.suppress(OSError):
@@ -384,7 +383,7 @@ async def _connect(
 
 
 class HostNetwork:
-    """Sockets of this machine, through the running event loop."""
+    """Sockets of this machine, on the running event loop."""
 
     async def listen(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, backlog: int = 50
@@ -411,7 +410,7 @@ class HostNetwork:
             )
         except socket.gaierror as error:
             raise NameNotFound(error.errno, f"{host}: {error.strerror}") from error
-        except UnicodeError as error:  # a label that is empty or has more than 63 characters
+        except UnicodeError as error:  # an empty label, or one over 63 characters
             raise NameNotFound(socket.EAI_NONAME, f"{host}: {error}") from error
         plain = transport.get_extra_info("socket")
         for option, size in ((socket.SO_SNDBUF, send_buffer_bytes), (socket.SO_RCVBUF, receive_buffer_bytes)):

@@ -1,9 +1,9 @@
-"""The seams between Ottla and the world: Clock, Random, Disk, Network.
+"""The ports between Ottla and the outside world: Clock, Random, Disk, Network.
 
-Everything from outside comes through one of these, so that the same code runs on a real machine
-(`ottla.host` fills the ports there) and in a simulation where a seed decides what time, disks and
-networks do. Code that reads the time, a random number, a file or a socket takes a port as argument;
-it never reaches for `time`, `random`, `os` or `socket` itself.
+Everything from outside comes through one of these, so that the same code runs on a real machine (`ottla.host`
+implements the ports) and in a simulation where a seed decides what time, disks and networks do. Code that
+needs the time, a random number, a file or a socket takes a port as an argument; it never uses `time`,
+`random`, `os` or `socket` itself.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 _T = TypeVar("_T")
 
 OUT_OF_RESOURCES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
-"""Errors of a `Disk` that say nothing of what lies there: the process or the system has too much open."""
+"""Errors of a `Disk` that say nothing about its files: the process or the system has too many open."""
 DISK_FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 PASSING = OUT_OF_RESOURCES | DISK_FULL
-"""Errors that say nothing about the disk's health: what met one may be tried again later."""
+"""Errors that say nothing about the disk's health: the operation may be retried later."""
 
 
 class NameNotFound(OSError):
-    """No address is known for the name of a host."""
+    """The host name has no known address."""
 
 
 class Clock(Protocol):
-    """Two readings of time. Timestamps come from `now_ms`, durations and deadlines from `monotonic`."""
+    """Wall-clock and monotonic time: `now_ms` for timestamps, `monotonic` for durations and deadlines."""
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970: may jump and go back."""
+        """Milliseconds since 1970; may jump and go back."""
 
     def monotonic(self) -> float:
-        """Seconds on a clock that never goes back; its zero means nothing."""
+        """Seconds on a clock that never goes back; its zero is arbitrary."""
 
 
 class Random(Protocol):
@@ -46,24 +46,24 @@ class Random(Protocol):
         """`count` random bytes."""
 
     def below(self, bound: int) -> int:
-        """A whole number from 0 up to, but not including, `bound`."""
+        """A random integer with 0 <= n < `bound`."""
 
     def fraction(self) -> float:
-        """A number from 0.0 up to, but not including, 1.0."""
+        """A random number with 0.0 <= x < 1.0."""
 
 
 class File(Protocol):
-    """One open file, read and written by position. Errors are OSError, as the system raises them."""
+    """An open file, read and written by position. Errors are OSError, as the system raises them."""
 
     path: str
 
     def pread(self, count: int, position: int) -> bytes:
-        """Up to `count` bytes from `position`: fewer only at the end of the file."""
+        """Read up to `count` bytes from `position`: fewer only at the end of the file."""
 
     def pwrite(self, buffers: Sequence[Buffer], position: int) -> int:
-        """Write all of `buffers`, one after the other, from `position` on; the count of bytes written.
+        """Write all `buffers`, one after the other, from `position` on; return the number of bytes.
 
-        Either everything is written or an OSError is raised (what reached the file is then unknown).
+        It writes everything or raises OSError (then the file's content is unknown).
         """
 
     def size(self) -> int: ...
@@ -71,21 +71,22 @@ class File(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def fsync(self) -> None:
-        """Block until what was written is on stable storage. Call it through `Disk.offload`."""
+        """Block until the written data is on stable storage. Call it through `Disk.offload`."""
 
     def send_to(self, socket: int, position: int, count: int) -> int:
-        """Have the system send up to `count` bytes to a socket; the count that it took.
+        """Let the system send up to `count` bytes to a socket; return the number sent.
 
-        BlockingIOError where it takes none now. Only for sockets of this machine: see `Connection`.
+        Raises BlockingIOError if the socket is full. Only for sockets of this machine: see `Connection`.
         """
 
     def fileno(self) -> int:
-        """The file's descriptor, or -1 where there is none (a simulated file)."""
+        """The file's descriptor, or -1 if it has none (a simulated file)."""
 
     def park(self) -> bool:
-        """Give the descriptor back; the next use opens `path` again. False: it is held.
+        """Release the descriptor; the next use opens `path` again. False if the descriptor is held.
 
-        Whoever parks a file keeps its `path` up to date, or closes it. A file can be weakly referenced.
+        The caller must keep `path` up to date while the file is parked, or close it. Weak references to a
+        file are possible.
         """
 
     def hold(self) -> None:
@@ -94,7 +95,7 @@ class File(Protocol):
     def release(self) -> None: ...
 
     def close(self) -> None:
-        """Every later use fails. The descriptor goes with the last `release` where it is held."""
+        """Close: every later use fails. A held descriptor is closed at the last `release`."""
 
 
 class MappedFile(Protocol):
@@ -107,25 +108,26 @@ class MappedFile(Protocol):
         """Block until the mapped bytes are on stable storage. Call it through `Disk.offload`."""
 
     def close(self, trim_to: int | None = None) -> None:
-        """Unmap; with `trim_to` the file keeps that many bytes. Release slices of `view` before."""
+        """Unmap; with `trim_to` truncate the file to that size. Release slices of `view` first."""
 
 
 class Disk(Protocol):
     """File systems. Paths are absolute strings."""
 
     def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> File:
-        """Open to read and write. `create` makes a missing file; `exclusive` refuses an existing one."""
+        """Open for reading and writing. `create` creates a missing file; `exclusive` fails for an existing
+        one."""
 
     def map(self, path: str, size: int) -> MappedFile:
-        """Map the first `size` bytes, growing the file with zeros to that size if it is smaller."""
+        """Map the first `size` bytes; a smaller file is first extended with zeros."""
 
     def read(self, path: str) -> bytes:
-        """The whole of a small file."""
+        """Read a small file completely."""
 
     def replace(self, path: str, content: Buffer, *, sync: bool = True, private: bool = False) -> None:
-        """Write a small file atomically: temporary name, fsync, rename, fsync of the directory.
+        """Replace a small file atomically: temporary name, fsync, rename, fsync of the directory.
 
-        `private`: only its owner may read it.
+        With `private` only the owner may read it.
         """
 
     def list(self, path: str) -> list[str]:
@@ -140,19 +142,20 @@ class Disk(Protocol):
     def modified_ms(self, path: str) -> int: ...
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        """Make a file as old as what it replaces."""
+        """Give a file the age of the file that it replaces."""
 
     def make_directory(self, path: str, *, private: bool = False) -> None:
-        """Make it and its missing parents; no error if it is there. `private`: its owner's alone, if new."""
+        """Create it and its missing parents; no error if it exists. A new `private` one is only for its
+        owner."""
 
     def rename(self, old: str, new: str) -> None:
-        """Atomic rename, replacing `new`."""
+        """Rename atomically, replacing `new`."""
 
     def remove(self, path: str) -> None:
         """Remove a file; no error if it is missing."""
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory with all it holds; no error if it is missing."""
+        """Remove a directory and its contents; no error if it is missing."""
 
     def sync_directory(self, path: str) -> None:
         """Make creations, renames and removals in this directory durable. Blocks."""
@@ -161,25 +164,28 @@ class Disk(Protocol):
         """(total bytes, usable bytes) of the file system that holds `path`."""
 
     def lock(self, path: str) -> Callable[[], None] | None:
-        """Lock a file, made if missing, for this process alone. The release; None if it is taken."""
+        """Lock a file, created if missing, for this process. Returns the release function; None if it is
+        locked."""
 
     def open_files_max(self) -> int:
-        """How many files this process may have open, sockets too."""
+        """The limit on open files of this process, sockets included."""
 
     def offload(self, work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
         """Run blocking work (fsync, recovery, cleaning) off the event loop."""
 
     def offload_urgent(self, work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
-        """The same for the few short writes that the cluster waits for: they queue behind no other work."""
+        """The same for the few short writes that the cluster waits for: they do not queue behind other
+        work."""
 
 
 class Network(Protocol):
-    """Stream connections, in asyncio's terms of protocols and transports."""
+    """Stream connections, as asyncio's protocols and transports."""
 
     async def listen(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, backlog: int = 50
     ) -> asyncio.AbstractServer:
-        """Bind; `start_serving` of the result begins to accept. Port 0: a free one. No host: all of them."""
+        """Bind; call `start_serving` of the result to accept. Port 0 picks a free one; no host binds all of
+        them."""
 
     async def connect(
         self,
@@ -192,8 +198,8 @@ class Network(Protocol):
         send_buffer_bytes: int = -1,
         receive_buffer_bytes: int = -1,
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
-        """Open a connection or raise OSError; NameNotFound where the host's name has no address.
+        """Open a connection or raise OSError; NameNotFound if the host name has no address.
 
-        With `ssl` the TLS handshake is part of it, for `server_hostname` (by default `host`). A buffer size
-        below zero leaves the choice to the system.
+        With `ssl` it includes the TLS handshake, for `server_hostname` (by default `host`). A negative buffer
+        size leaves the choice to the system.
         """

@@ -1,7 +1,7 @@
 """The syntax of Java's .properties files, read and written as Kafka's tools do.
 
-Every entry remembers the line it began on, so that whoever judges a value can name that line. The rule:
-what `format` writes, `parse` reads back to the same keys and values, whatever characters they hold.
+Every entry has the number of its first line, so that an error in its value can name the line. Rule: `parse`
+reads back the keys and values that `format` writes, whatever characters they contain.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 
 
 class Property(NamedTuple):
-    """One entry, and the line (from 1) on which it began."""
+    """One entry, and the number of its first line, which counts from 1."""
 
     key: str
     value: str
@@ -27,7 +27,7 @@ class Property(NamedTuple):
 
 
 class PropertiesError(ValueError):
-    """Text that is not in the syntax; `line` is where."""
+    """Invalid syntax; `line` is its place."""
 
     def __init__(self, line: int, cause: str) -> None:
         super().__init__(f"line {line}: {cause}")
@@ -35,7 +35,7 @@ class PropertiesError(ValueError):
 
 
 def decode(data: bytes) -> str:
-    """The text of a file: UTF-8, or Latin-1 (Java's old rule for these files) where that cannot be."""
+    """Decode a file: UTF-8, or Latin-1 (Java's old rule for these files) if it is not valid UTF-8."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
@@ -43,7 +43,7 @@ def decode(data: bytes) -> str:
 
 
 def parse(text: str) -> list[Property]:
-    """All entries in their order. A key may come twice; the later one counts."""
+    """All entries in order. If a key occurs twice, the later one counts."""
     return [_entry(line, number) for number, line in _logical_lines(text)]
 
 

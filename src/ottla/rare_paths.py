@@ -1,11 +1,11 @@
-"""Rare paths, which simulations take on purpose.
+"""Points in production code where simulations take rare paths deliberately.
 
-`rarely("a session is forgotten")` is False on a real machine, always. In a simulated world a seed decides:
-each point is one that this world takes or one that it does not, and there it says yes now and then. So what
-happens once in a million fetches happens in every run, next to everything else that goes wrong.
+`rarely("a session is forgotten")` is always False on a real machine. In a simulated world the seed decides
+which points the world uses, and such a point then returns True from time to time. So an event that occurs
+once in a million fetches occurs in every run, combined with all other faults.
 
-Rules: a point costs a call, so it stands on no path that each record or each small request takes; and what
-follows from it is something that could happen without it.
+Rules: a point costs a call, so it must not be on a path that runs per record or per small request; and the
+path taken must also be possible without it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 Decide = Callable[[str], bool]
 
 ON_PURPOSE = "this rare path was taken on purpose"
-"""Said where one ends in an error that is reported."""
+"""The reason given in an error that such a path causes."""
 
 _decide: Decide | None = None
 
@@ -28,7 +28,7 @@ def rarely(point: str) -> bool:
 
 @contextmanager
 def decided_by(decide: Decide) -> Iterator[None]:
-    """For simulations: let `decide` say it, until the end of the block."""
+    """For simulations: let `decide` answer, until the end of the block."""
     global _decide
     before, _decide = _decide, decide
     try:

@@ -1,4 +1,4 @@
-"""Units of time by the letters that people write for them."""
+"""Units of time by their abbreviations."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""Real processes, real faults: nodes are killed, stopped, cut off, filled up and damaged under a load."""
+"""Chaos tests: real processes are killed, paused, disconnected and damaged under load, and their disks
+filled."""

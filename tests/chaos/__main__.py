@@ -1,8 +1,8 @@
-"""`python -m tests.chaos MINUTES [--seed N]`: a cluster of real processes under faults by chance, and load.
+"""`python -m tests.chaos MINUTES [--seed N]`: runs a cluster of real processes under random faults and load.
 
-A line every ten seconds, a table at the end, also when it is interrupted. Where anything was broken it ends
-with 1, says seed, commit and the command that draws the same faults again, and keeps the data with the
-timeline as text and as a picture. What clients log is in the timeline.
+It prints a line every ten seconds and a table at the end, even if interrupted. If it finds an anomaly, it
+exits with 1, prints the seed, the commit and the command that repeats the same faults, and keeps the data,
+and the timeline as text and as a picture. The timeline includes the clients' logs.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from collections import Counter
 from pathlib import Path
 
 from tests.chaos.faults import KINDS
-from tests.chaos.mix import ROUND_S, Mix, few_of_each
+from tests.chaos.run import ROUND_S, Run, first_of_each_kind
 from tests.chaos.timeline import Timeline
 
 LINES = 80
-INTERRUPTED = 130  # as a shell says it of one that Ctrl-C ended
+INTERRUPTED = 130  # the exit code of a process ended by Ctrl-C
 
 
 class Notes(logging.Handler):
-    """Has the warnings of clients in the timeline, not between the lines of progress."""
+    """Adds the clients' warnings to the timeline, instead of mixing them with the progress output."""
 
     def __init__(self, timeline: Timeline) -> None:
         super().__init__(logging.WARNING)
@@ -56,36 +56,36 @@ def main() -> int:
     seed = random.randrange(1, 1 << 31) if options.seed is None else options.seed
     directory = options.directory or Path(tempfile.mkdtemp(prefix="ottla-chaos-"))
     print(
-        f"seed {seed}: four nodes under faults for {options.minutes:g} minutes, mended and judged every "
+        f"seed {seed}: four nodes under faults for {options.minutes:g} minutes, repaired and judged every "
         f"{options.round:g} s; data in {directory}",
         flush=True,
     )
-    mix = Mix(directory / "nodes", seed, share=options.share, only=only)
-    logging.getLogger().addHandler(Notes(mix.timeline))
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # nodes end, and file systems are unmounted
-    report = mix.run(options.minutes * 60, options.round)
+    run = Run(directory / "nodes", seed, share=options.share, only=only)
+    logging.getLogger().addHandler(Notes(run.timeline))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stops nodes and unmounts file systems
+    report = run.run(options.minutes * 60, options.round)
     print(report.table())
     if report.anomalies or options.directory is not None:
-        (directory / "timeline.txt").write_text(mix.timeline.text() + "\n")
-        (directory / "timeline.svg").write_text(mix.timeline.picture(f"chaos, seed {mix.seed}"))
+        (directory / "timeline.txt").write_text(run.timeline.text() + "\n")
+        (directory / "timeline.svg").write_text(run.timeline.picture(f"chaos, seed {run.seed}"))
     else:
         shutil.rmtree(directory, ignore_errors=True)
     if report.anomalies:
-        _explain(mix, directory, options)
+        _explain(run, directory, options)
         return 1
-    return INTERRUPTED if report.is_cut_short else 0
+    return INTERRUPTED if report.is_interrupted else 0
 
 
-def _explain(mix: Mix, directory: Path, options: argparse.Namespace) -> None:
-    print("\nThe end of the timeline:\n" + mix.timeline.text(LINES))
-    found = mix.report.anomalies
-    print("\n" + "\n".join(map(str, few_of_each(found))))
+def _explain(run: Run, directory: Path, options: argparse.Namespace) -> None:
+    print("\nThe end of the timeline:\n" + run.timeline.text(LINES))
+    found = run.report.anomalies
+    print("\n" + "\n".join(map(str, first_of_each_kind(found))))
     counts = Counter(one.kind for one in found)
     print("In all: " + ", ".join(f"{kind} {count}" for kind, count in counts.items()))
     only = f" --only '{options.only}'" if options.only else ""
-    print(f"FAILED: seed {mix.seed}, commit {_commit()}; data, timeline.txt and timeline.svg: {directory}")
+    print(f"FAILED: seed {run.seed}, commit {_commit()}; data, timeline.txt and timeline.svg: {directory}")
     print(
-        f"again: python -m tests.chaos {options.minutes:g} --seed {mix.seed} --round {options.round:g}{only}"
+        f"again: python -m tests.chaos {options.minutes:g} --seed {run.seed} --round {options.round:g}{only}"
     )
 
 
@@ -100,4 +100,4 @@ def _commit() -> str:
 if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
-    os._exit(code)  # clients that were killed have left what nobody may take down
+    os._exit(code)  # killed clients have left threads that cannot be joined

@@ -1,4 +1,4 @@
-"""What the tests share: the `peer` mark, and what the nodes logged beside a failure."""
+"""Common parts of the tests: the `peer` mark, and the nodes' logs in failure reports."""
 
 from __future__ import annotations
 

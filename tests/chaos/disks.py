@@ -1,7 +1,7 @@
-"""Disks that fail: a small file system that can be filled, and strace, which has a system call fail.
+"""Failing disks: a small file system that can be filled, and strace, which makes system calls fail.
 
-Both need what not every machine gives: the right to mount (or namespaces of one's own), and strace with the
-right to trace. What is missing skips a test with its reason, and fails it in CI.
+Both need rights that some machines lack: mounting (or user namespaces), and strace with the right to trace.
+Without them a test is skipped with the reason; in CI it fails.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from tests.interop import peers
 _FSYNC = re.compile(r"(?:fsync|fdatasync)\(\d+<(?P<path>[^>]*)>\)\s+= (?P<result>.*)")
 
 
-# --- a file system of its own ------------------------------------------------------------------------
+# --- a small file system -------------------------------------------------------------------------------
 
 
 class SmallDisk:
-    """A tmpfs of so many bytes. `fill` leaves no room, `make_room` gives it back."""
+    """A tmpfs of limited size. `fill` uses up its space, `make_room` frees it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._ballast = path / ".ballast"
 
     def fill(self, *, leave_bytes: int = 0) -> None:
-        """Until the system says that there is no room left."""
+        """Write until the disk is full, except for `leave_bytes`."""
         size = self._free_bytes() - leave_bytes
         with open(self._ballast, "ab", buffering=0) as ballast:
             while size > 0:
                 try:
                     size -= ballast.write(bytes(min(size, 1 << 20)))
                 except OSError:
-                    return  # full: others write here too
+                    return  # full: others write here, too
 
     def make_room(self) -> None:
         self._ballast.unlink(missing_ok=True)
@@ -48,7 +48,7 @@ class SmallDisk:
 
 
 def why_no_small_disk() -> str | None:
-    """Why no file system can be mounted here, or nothing."""
+    """The reason why no file system can be mounted here, or nothing."""
     if os.geteuid() != 0:
         return "only root may mount a tmpfs: run these tests as root"
     if shutil.which("mount") is None or shutil.which("umount") is None:
@@ -58,7 +58,7 @@ def why_no_small_disk() -> str | None:
 
 @contextmanager
 def small_disk(path: Path, size_bytes: int) -> Iterator[SmallDisk]:
-    """A tmpfs at `path` until the end. Whoever has files open there must have ended by then."""
+    """Mount a tmpfs at `path` for the block. Processes with files open there must exit before its end."""
     reason = why_no_small_disk()
     if reason is not None:
         peers.peer_missing(reason)
@@ -84,8 +84,8 @@ def strace() -> str:
 
 
 def failing(calls: Sequence[str], error: str, log: Path, paths: Iterable[Path] = ()) -> list[str]:
-    """Words before a command: in its process these calls fail with `error`, where `paths` are given on
-    these files alone. The process that is started is the command's own: strace watches from beside it."""
+    """The command prefix that makes these calls fail with `error`, for the files in `paths` if given. The
+    started process is the command itself: strace attaches to it from the side."""
     named = ",".join(calls)
     words = [strace(), "-D", "-f", "-qq", "-y", "-o", str(log), "-e", f"trace={named}", "-e", "signal=none"]
     words += ["-e", f"inject={named}:error={error}"]
@@ -96,7 +96,7 @@ def failing(calls: Sequence[str], error: str, log: Path, paths: Iterable[Path] =
 
 @contextmanager
 def attached(process_id: int, calls: Sequence[str], action: str, log: Path) -> Iterator[None]:
-    """To these calls of a running process something is done until the end, such as `error=EIO`."""
+    """Tamper with these calls of a running process until the end of the block, for example `error=EIO`."""
     named = ",".join(calls)
     words = [strace(), "-f", "-qq", "-y", "-o", str(log), "-e", f"trace={named}", "-e", "signal=none"]
     words += ["-e", f"inject={named}:{action}", "-p", str(process_id)]
@@ -104,13 +104,13 @@ def attached(process_id: int, calls: Sequence[str], action: str, log: Path) -> I
     try:
         yield
     finally:
-        tracer.terminate()  # it lets go of what it watches
+        tracer.terminate()  # it detaches from the process
         tracer.wait(60)
         peers.end_process(tracer)
 
 
 def fsyncs(log: Path) -> list[tuple[str, bool]]:
-    """(path, whether it worked) of each fsync in what strace wrote, in its order."""
+    """(path, success) of each fsync in strace's output, in order."""
     if not log.exists():
         return []
     found = _FSYNC.finditer(log.read_text(errors="replace"))
@@ -121,10 +121,10 @@ def fsyncs(log: Path) -> list[tuple[str, bool]]:
 
 
 def flip_bit(path: Path, position: int, bit: int = 0) -> None:
-    """One bit of a file is another one, as a disk may give it back.
+    """Flip one bit of a file, as a faulty disk might.
 
-    Of a checkpoint, which is text without a checksum, a bit flips that makes no other digit of a digit: what
-    says something else in its right form cannot be told from the truth.
+    In a checkpoint, which is text without a checksum, the bit does not turn a digit into another digit, since
+    nobody could detect that.
     """
     if path.name.endswith("checkpoint"):
         bit = 6

@@ -1,8 +1,8 @@
-"""What is done to the cluster, one fault after the other, some side by side with a cut or a move.
+"""The faults: one after the other, and some in parallel with a cut or a move.
 
-Each fault is drawn from the seed's chance, lasts some seconds and is mended at its end. Those that cost a
-replica its data (`is_grave`) begin when all is whole, and no other fault begins before all is whole again:
-what was acknowledged stands on two replicas at least, so one of them may be lost, and no more.
+Each fault is drawn from the seed, lasts some seconds and is repaired at its end. Faults that destroy a
+replica's data (`is_grave`) start when all replicas are in sync, and no other fault starts before that is so
+again: acknowledged records are on at least two replicas, so one may be lost, but not two.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from ottla.client.errors import ClientError
 from ottla.client.values import TopicPartition
 from ottla.wire.errors import KafkaError
+from tests.chaos.chaos_cluster import CLIENTS, ChaosCluster
+from tests.chaos.clients import RealClient
 from tests.chaos.disks import SmallDisk, attached, flip_bit
-from tests.chaos.ground import CLIENTS, Ground
-from tests.chaos.lives import RealClient
 from tests.interop import peers
 from tests.interop.cluster.nodes import SECONDS_MAX
 
@@ -29,10 +29,10 @@ _DERIVED = ("*.index", "*.timeindex", "*.snapshot", "leader-epoch-checkpoint", "
 
 @dataclass
 class Faults:
-    """Breaks `ground`. `topics`: those of the load, with their partitions."""
+    """Injects faults into `cluster`. `topics` are the topics of the load, with their partitions."""
 
-    ground: Ground
-    chance: random.Random
+    cluster: ChaosCluster
+    rng: random.Random
     topics: Mapping[str, int]
     small_disks: Mapping[int, SmallDisk] = field(default_factory=dict)
     may_trace: bool = True
@@ -50,192 +50,192 @@ class Faults:
         return found
 
     def one(self, name: str) -> None:
-        """Do this fault, and mend it."""
+        """Inject this fault, and repair it."""
         kind = KINDS[name]
         if kind.is_grave:
-            self.wait_until_whole()
-        self.ground.note(f"begin: {name}")
+            self.wait_until_in_sync()
+        self.cluster.note(f"begin: {name}")
         self.counts[name] += 1
         kind.do(self)
-        self.mend()
-        self.ground.note(f"end: {name}")
-        if kind.is_grave or self.chance.random() < 0.3:
-            self.wait_until_whole()
+        self.repair()
+        self.cluster.note(f"end: {name}")
+        if kind.is_grave or self.rng.random() < 0.3:
+            self.wait_until_in_sync()
 
-    def mend(self) -> None:
-        """Everything runs and everybody hears everybody."""
-        for node_id in list(self.ground.stopped):
-            self.ground.resume(node_id)
+    def repair(self) -> None:
+        """Start every node and heal the network."""
+        for node_id in list(self.cluster.stopped):
+            self.cluster.resume(node_id)
         for disk in self.small_disks.values():
             disk.make_room()
-        self.ground.net.heal(resets=self.chance.random() < 0.5)
-        self.ground.revive()
+        self.cluster.net.heal(resets=self.rng.random() < 0.5)
+        self.cluster.start_stopped()
 
-    def wait_until_whole(self) -> None:
-        self.ground.wait_until_whole(self.topics)
-        self.ground.wait_until_quorum_agrees()
+    def wait_until_in_sync(self) -> None:
+        self.cluster.wait_until_in_sync(self.topics)
+        self.cluster.wait_until_quorum_agrees()
 
     def _for(self, least_s: float, most_s: float) -> None:
-        time.sleep(self.chance.uniform(least_s, most_s))  # what happens meanwhile is the test
+        time.sleep(self.rng.uniform(least_s, most_s))  # the fault takes effect meanwhile
 
     def _node(self) -> int:
-        return self.chance.choice(list(self.ground.nodes))
+        return self.rng.choice(list(self.cluster.nodes))
 
     def _leader(self) -> int:
-        topic, count = self.chance.choice(sorted(self.topics.items()))
-        return self.ground.leader(topic, self.chance.randrange(count)) or self._node()
+        topic, count = self.rng.choice(sorted(self.topics.items()))
+        return self.cluster.leader(topic, self.rng.randrange(count)) or self._node()
 
     # Processes
 
     def kill_one(self) -> None:
         victim = self._node()
-        self.ground.kill(victim)
+        self.cluster.kill(victim)
         self._for(0.2, 6.0)
-        self.ground.start(victim)
+        self.cluster.start(victim)
 
     def kill_leader_again_and_again(self) -> None:
-        for _ in range(self.chance.randint(2, 4)):
+        for _ in range(self.rng.randint(2, 4)):
             victim = self._leader()
-            self.ground.kill(victim)
+            self.cluster.kill(victim)
             self._for(0.5, 4.0)
-            self.ground.start(victim)
+            self.cluster.start(victim)
             self._for(0.0, 2.0)
 
     def kill_coordinator(self) -> None:
-        """Of a group or of transactions, while members come and go."""
+        """Kill the coordinator of a group or of transactions, while members join and leave."""
         if not self.coordinated:
             return
-        kind, name = self.chance.choice(self.coordinated)
-        victim = self.ground.coordinator(kind, name) or self._node()
-        self.ground.note(f"node {victim} coordinates {name}")
-        self.ground.kill(victim)
+        kind, name = self.rng.choice(self.coordinated)
+        victim = self.cluster.coordinator(kind, name) or self._node()
+        self.cluster.note(f"node {victim} coordinates {name}")
+        self.cluster.kill(victim)
         self._for(0.5, 5.0)
-        self.ground.start(victim)
+        self.cluster.start(victim)
 
     def kill_all(self) -> None:
-        """All at once; a majority comes back first."""
-        nodes = list(self.ground.nodes)
-        self.ground.kill(*nodes)
-        self.chance.shuffle(nodes)
-        # Who was in sync last is not known here, so nobody is waited for but by the whole cluster.
+        """Kill all nodes; a majority restarts first."""
+        nodes = list(self.cluster.nodes)
+        self.cluster.kill(*nodes)
+        self.rng.shuffle(nodes)
+        # The last in-sync replica is unknown here, so the whole cluster must be waited for.
         late = nodes[-1]
-        self.ground.start(*[node_id for node_id in nodes if node_id != late])
+        self.cluster.start(*[node_id for node_id in nodes if node_id != late])
         self._for(0.0, 4.0)
-        self.ground.start(late)
+        self.cluster.start(late)
 
     def pause(self) -> None:
-        """SIGSTOP, for shorter or longer than the session."""
+        """Pause a node with SIGSTOP, for less or more than its session."""
         victim = self._leader()
-        self.ground.pause(victim)
+        self.cluster.pause(victim)
         self._for(0.5, 9.0)
-        self.ground.resume(victim)
+        self.cluster.resume(victim)
 
     def pause_and_kill_another(self) -> None:
         paused = self._leader()
-        self.ground.pause(paused)
-        victim = self.chance.choice(self.ground.others(paused))
-        self.ground.kill(victim)
+        self.cluster.pause(paused)
+        victim = self.rng.choice(self.cluster.others(paused))
+        self.cluster.kill(victim)
         self._for(0.5, 5.0)
-        self.ground.resume(paused)
-        self.ground.start(victim)
+        self.cluster.resume(paused)
+        self.cluster.start(victim)
 
     def rolling_restart(self) -> None:
-        """Each node in turn, cleanly, once all is whole."""
-        for node_id in self.ground.nodes:
-            self.ground.wait_until_whole(self.topics)
-            self.ground.stop(node_id)
+        """Restart each node in turn, cleanly, once all replicas are in sync."""
+        for node_id in self.cluster.nodes:
+            self.cluster.wait_until_in_sync(self.topics)
+            self.cluster.stop(node_id)
             self._for(0.0, 2.0)
-            self.ground.start(node_id)
+            self.cluster.start(node_id)
 
     # The network
 
-    def part(self) -> None:
+    def cut_in_two(self) -> None:
         some = [self._leader()]
-        others = self.ground.others(*some)
-        self.ground.note(f"{some} and {others} do not hear each other")
-        self.ground.net.part(some, others)
+        others = self.cluster.others(*some)
+        self.cluster.note(f"{some} and {others} do not hear each other")
+        self.cluster.net.part(some, others)
         self._for(0.5, 9.0)
 
     def cut_one_way(self) -> None:
         some = [self._leader()]
-        others = self.chance.sample(self.ground.others(*some), self.chance.randint(1, 2))
-        sources, targets = (some, others) if self.chance.random() < 0.5 else (others, some)
-        self.ground.note(f"what {sources} send to {targets} does not arrive")
-        self.ground.net.cut(sources, targets)
+        others = self.rng.sample(self.cluster.others(*some), self.rng.randint(1, 2))
+        sources, targets = (some, others) if self.rng.random() < 0.5 else (others, some)
+        self.cluster.note(f"what {sources} send to {targets} does not arrive")
+        self.cluster.net.cut(sources, targets)
         self._for(0.5, 9.0)
 
     def cut_clients(self) -> None:
-        """Clients do not hear a node, or are not heard by it, or neither."""
+        """Block one or both directions between clients and a node."""
         victim = self._leader()
-        how = self.chance.choice(("both", "not heard", "do not hear"))
-        self.ground.note(f"clients and node {victim}: {how}")
+        how = self.rng.choice(("both", "not heard", "do not hear"))
+        self.cluster.note(f"clients and node {victim}: {how}")
         if how in ("both", "not heard"):
-            self.ground.net.cut([CLIENTS], [victim])
+            self.cluster.net.cut([CLIENTS], [victim])
         if how in ("both", "do not hear"):
-            self.ground.net.cut([victim], [CLIENTS])
+            self.cluster.net.cut([victim], [CLIENTS])
         self._for(0.5, 8.0)
 
     def reset(self) -> None:
-        """Connections end, some in the middle of what is sent."""
-        for _ in range(self.chance.randint(2, 6)):
+        """Reset connections, some in the middle of a message."""
+        for _ in range(self.rng.randint(2, 6)):
             victim = self._leader()
-            others = [CLIENTS, *self.ground.others(victim)]
-            some = self.chance.sample(others, self.chance.randint(1, len(others)))
-            if self.chance.random() < 0.5:
-                self.ground.note(f"connections of {victim} and {some} end")
-                self.ground.net.reset([victim], some)
+            others = [CLIENTS, *self.cluster.others(victim)]
+            some = self.rng.sample(others, self.rng.randint(1, len(others)))
+            if self.rng.random() < 0.5:
+                self.cluster.note(f"connections of {victim} and {some} end")
+                self.cluster.net.reset([victim], some)
             else:
-                self.ground.note(f"what {victim} and {some} send next is torn")
-                self.ground.net.tear([victim], some)
+                self.cluster.note(f"what {victim} and {some} send next is torn")
+                self.cluster.net.tear([victim], some)
             self._for(0.1, 1.0)
 
     def slow(self) -> None:
         victim = self._node()
-        delay_s = self.chance.choice((0.02, 0.1, 0.5))
-        others = [CLIENTS, *self.ground.others(victim)]
-        some = self.chance.sample(others, self.chance.randint(1, len(others)))
-        self.ground.note(f"{victim} and {some} hear each other {delay_s} s later")
-        self.ground.net.slow([victim], some, delay_s)
+        delay_s = self.rng.choice((0.02, 0.1, 0.5))
+        others = [CLIENTS, *self.cluster.others(victim)]
+        some = self.rng.sample(others, self.rng.randint(1, len(others)))
+        self.cluster.note(f"{victim} and {some} hear each other {delay_s} s later")
+        self.cluster.net.slow([victim], some, delay_s)
         self._for(2.0, 8.0)
 
     # Disks
 
     def full_disk(self) -> None:
-        victim = self.chance.choice(sorted(self.small_disks))
-        self.ground.note(f"the disk of node {victim} is full")
-        self.small_disks[victim].fill(leave_bytes=self.chance.choice((0, 4096, 20_000)))
+        victim = self.rng.choice(sorted(self.small_disks))
+        self.cluster.note(f"the disk of node {victim} is full")
+        self.small_disks[victim].fill(leave_bytes=self.rng.choice((0, 4096, 20_000)))
         self._for(1.0, 6.0)
-        if self.chance.random() < 0.3:
-            self.ground.kill(victim)
+        if self.rng.random() < 0.3:
+            self.cluster.kill(victim)
         self.small_disks[victim].make_room()
-        self.ground.note(f"the disk of node {victim} has room")
+        self.cluster.note(f"the disk of node {victim} has room")
 
     def failing_fsync(self) -> None:
-        """Each fsync of a node fails for a while; one that ends by it is started again."""
+        """Make every fsync of a node fail for a while; restart the node if it exits."""
         victim = self._node()
-        node = self.ground.nodes[victim]
-        self.ground.note(f"fsync fails on node {victim}")
+        node = self.cluster.nodes[victim]
+        self.cluster.note(f"fsync fails on node {victim}")
         log = node.directory / "strace.log"
         with attached(node.pid, ["fsync", "fdatasync"], "error=EIO", log):
             self._for(1.0, 6.0)
-        with contextlib.suppress(AssertionError):  # where there was nothing to flush it lives on
+        with contextlib.suppress(AssertionError):  # with nothing to flush it stays up
             peers.wait_until(lambda: node.has_ended, 2.0, "its end", 0.1)
 
     def slow_disk(self) -> None:
-        """Each write and each fsync of a node takes longer."""
+        """Delay every write and fsync of a node."""
         victim = self._node()
-        node = self.ground.nodes[victim]
-        delay_ms = self.chance.choice((20, 100, 300))
-        self.ground.note(f"the disk of node {victim} takes {delay_ms} ms longer")
+        node = self.cluster.nodes[victim]
+        delay_ms = self.rng.choice((20, 100, 300))
+        self.cluster.note(f"the disk of node {victim} takes {delay_ms} ms longer")
         log = node.directory / "strace.log"
         with attached(node.pid, ["fsync", "pwritev", "pwrite64"], f"delay_enter={delay_ms}ms", log):
             self._for(2.0, 8.0)
 
     def flip_bits(self) -> None:
-        """In files that are copies of what the log says: they are made anew."""
+        """Flip bits in files that a node can rebuild from its logs."""
         victim = self._node()
-        self.ground.kill(victim)
-        data = self.ground.nodes[victim].data
+        self.cluster.kill(victim)
+        data = self.cluster.nodes[victim].data
         found = [
             path
             for topic in self.topics
@@ -244,43 +244,43 @@ class Faults:
             for path in sorted(directory.glob(pattern))
             if path.stat().st_size
         ]
-        for path in self.chance.sample(found, min(len(found), 8)):
-            position = self.chance.randrange(path.stat().st_size)
-            self.ground.note(f"a bit of {path.parent.name}/{path.name} of node {victim} flips at {position}")
-            flip_bit(path, position, self.chance.randrange(8))
-        self.ground.start(victim)
+        for path in self.rng.sample(found, min(len(found), 8)):
+            position = self.rng.randrange(path.stat().st_size)
+            self.cluster.note(f"a bit of {path.parent.name}/{path.name} of node {victim} flips at {position}")
+            flip_bit(path, position, self.rng.randrange(8))
+        self.cluster.start(victim)
 
     def wipe(self) -> None:
         victim = self._node()
-        self.ground.kill(victim)
-        self.ground.wipe(victim)
+        self.cluster.kill(victim)
+        self.cluster.wipe(victim)
         self._for(0.0, 4.0)
-        self.ground.start(victim)
+        self.cluster.start(victim)
 
     # Changes
 
     def move_partitions(self) -> None:
-        """Partitions go to other nodes while one of them is killed."""
-        nodes = list(self.ground.nodes)
+        """Reassign partitions to other nodes while one of them is killed."""
+        nodes = list(self.cluster.nodes)
         wanted = {}
         for topic, count in self.topics.items():
-            wanted[TopicPartition(topic, self.chance.randrange(count))] = self.chance.sample(nodes, 3)
-        self.ground.note(f"moving {', '.join(f'{one} to {replicas}' for one, replicas in wanted.items())}")
+            wanted[TopicPartition(topic, self.rng.randrange(count))] = self.rng.sample(nodes, 3)
+        self.cluster.note(f"moving {', '.join(f'{one} to {replicas}' for one, replicas in wanted.items())}")
         if not self._reassign(wanted):
             return
-        if self.chance.random() < 0.7:
+        if self.rng.random() < 0.7:
             self.kill_one()
         self._wait_until_moved()
 
     def _reassign(self, wanted: Mapping[TopicPartition, list[int]]) -> bool:
         async def ask() -> None:
-            async with RealClient("mover", self.ground.bootstrap, "").admin() as admin:
+            async with RealClient("mover", self.cluster.bootstrap, "").admin() as admin:
                 (await admin.alter_partition_reassignments(wanted)).all()
 
         try:
             asyncio.run(ask())
-        except (KafkaError, ClientError) as error:  # nobody leads the quorum for now, say
-            self.ground.note(f"not moved: {error}")
+        except (KafkaError, ClientError) as error:  # for example, the quorum has no leader now
+            self.cluster.note(f"not moved: {error}")
             return False
         return True
 
@@ -288,7 +288,7 @@ class Faults:
         seen: list[object] = [None]
 
         async def ask() -> bool:
-            async with RealClient("mover", self.ground.bootstrap, "").admin() as admin:
+            async with RealClient("mover", self.cluster.bootstrap, "").admin() as admin:
                 seen[0] = await admin.list_partition_reassignments()
             return not seen[0]
 
@@ -316,7 +316,7 @@ KINDS: dict[str, Kind] = {
     "pause": Kind(Faults.pause),
     "pause and kill": Kind(Faults.pause_and_kill_another),
     "rolling restart": Kind(Faults.rolling_restart),
-    "partition": Kind(Faults.part),
+    "partition": Kind(Faults.cut_in_two),
     "one-way cut": Kind(Faults.cut_one_way),
     "clients cut off": Kind(Faults.cut_clients),
     "resets": Kind(Faults.reset),

@@ -1,8 +1,8 @@
-"""The load of one round: our own clients and others', on topics of the round's own, written down and judged.
+"""The load of one round: our own and other clients, on the round's topics, recorded and checked.
 
-Our own clients are those of `tests.sim.workload`, over real connections; they are killed now and then.
-After the healing all clients finish within a minute, and `judge` looks at everything that was written down,
-at what a last read from the beginning gives (by our client and by confluent-kafka), and at the files.
+Our own clients are those of `tests.sim.workload`, over real connections; they are killed from time to time.
+After the repair all clients finish within a minute, and the checks cover the history, a final read from the
+beginning (by our client and by confluent-kafka), and the files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from typing import Any
 from ottla.client.admin.topics import NewTopic
 from ottla.client.values import TopicPartition
 from ottla.records.batch import iterate_headers, whole_batches_end
-from tests.chaos.foreign import (
+from tests.chaos.chaos_cluster import ChaosCluster
+from tests.chaos.clients import ClientThread, RealClient, Schedule, SharedRecorder
+from tests.chaos.other_clients import (
     ConfluentMember,
     ConfluentTransactor,
     ConfluentWriter,
@@ -30,8 +32,6 @@ from tests.chaos.foreign import (
     aio_write,
     read_committed,
 )
-from tests.chaos.ground import Ground
-from tests.chaos.lives import Ending, Life, RealClient, SharedRecorder
 from tests.interop import peers
 from tests.interop.cluster.nodes import CONTROLLERS, SECONDS_MAX
 from tests.interop.cluster.watching import Watch, wait_until_equal
@@ -59,16 +59,17 @@ from tests.sim.workload.writers import REFUSED, write, write_in_transactions
 PARTITIONS = 2
 GROUPS = ("own-classic", "own-consumer", "confluent-classic", "confluent-consumer", "aio")
 HEALED_S_MAX = 60.0
-"""After the healing all clients finish and all replicas agree within so many seconds."""
+"""After the repair all clients finish and all replicas agree within this time."""
 
 Role = Callable[[RealClient], Coroutine[Any, Any, None]]
 
 
-class Tended(threading.Thread):
-    """Life after life of one client on an event loop, until the round ends; most lives end by a kill.
+class RestartedClient(threading.Thread):
+    """Runs one instance of an event-loop client after the other until the round ends; most instances are
+    killed.
 
-    One with transactions may stand still for a while instead: it is a zombie when it goes on, since its
-    successor has its transactional id by then.
+    A transactional one may stall for a while instead: when it continues it is a zombie, since its successor
+    has its transactional id by then.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class Tended(threading.Thread):
         super().__init__(name=role, daemon=True)
         self._load, self._role, self._work, self._mean_life_s = load, role, work, mean_life_s
         self._has_id = has_id
-        self._zombies: list[Life] = []
+        self._zombies: list[ClientThread] = []
         self.error: BaseException | None = None
         self.kills = 0
 
@@ -87,52 +88,52 @@ class Tended(threading.Thread):
 
     def run(self) -> None:
         try:
-            self._tend()
-        except BaseException as error:  # noqa: BLE001 - judged by whoever waits for it
+            self._keep_running()
+        except BaseException as error:  # noqa: BLE001 - raised by the waiting thread
             self.error = error
 
-    def _tend(self) -> None:
-        load, ending = self._load, self._load.ending
-        chance = random.Random(f"{load.seed}/{self._role}")
+    def _keep_running(self) -> None:
+        load, schedule = self._load, self._load.schedule
+        rng = random.Random(f"{load.seed}/{self._role}")
         number = 0
-        while not ending.is_ending or number == 0:
+        while not schedule.is_ending or number == 0:
             number += 1
             client = RealClient(f"{self._role}.{number}", load.bootstrap, load.seed)
-            life = Life(client.host, partial(self._work, client))
-            if not ending.is_ending and self._mean_life_s:
-                life.join(5.0 + chance.expovariate(1 / self._mean_life_s))
-                if life.is_alive() and not ending.is_ending:
-                    self._end(life, chance)
+            life = ClientThread(client.host, partial(self._work, client))
+            if not schedule.is_ending and self._mean_life_s:
+                life.join(5.0 + rng.expovariate(1 / self._mean_life_s))
+                if life.is_alive() and not schedule.is_ending:
+                    self._end(life, rng)
                     continue
-            self._see_off(life)
-            time.sleep(0.5)  # as what runs services waits before it starts one again
+            self._join(life)
+            time.sleep(0.5)  # a restart delay, like a service manager's
         for zombie in self._zombies:
-            self._see_off(zombie)
+            self._join(zombie)
 
-    def _end(self, life: Life, chance: random.Random) -> None:
-        if self._has_id and chance.random() < 0.5:
+    def _end(self, life: ClientThread, rng: random.Random) -> None:
+        if self._has_id and rng.random() < 0.5:
             self._load.recorder.world.note(life.name, "stands still while its successor starts")
-            life.stand_still(chance.uniform(2.0, 12.0))
+            life.stall(rng.uniform(2.0, 12.0))
             self._zombies.append(life)
         else:
             self._load.recorder.world.note(life.name, "is killed")
             life.kill()
             self.kills += 1
 
-    def _see_off(self, life: Life) -> None:
+    def _join(self, life: ClientThread) -> None:
         life.join()
         if isinstance(life.error, REFUSED):
-            self._load.recorder.complain(life.name, life.error)
+            self._load.recorder.record_error(life.name, life.error)
         elif life.error is not None:
             raise life.error
 
 
 class Load:
-    """The clients of a round. `share` scales how much they write: 1.0 is some 200 records a second."""
+    """The clients of a round. `share` scales their write rate: 1.0 is about 200 records per second."""
 
     def __init__(
         self,
-        ground: Ground,
+        cluster: ChaosCluster,
         seed: str,
         *,
         name: str,
@@ -140,18 +141,18 @@ class Load:
         kills: bool = True,
         configs: Mapping[str, str] | None = None,
     ) -> None:
-        self.ground, self.seed, self.bootstrap = ground, seed, ground.bootstrap
+        self.cluster, self.seed, self.bootstrap = cluster, seed, cluster.bootstrap
         self._share, self._kills = share, kills
         self._configs = {"min.insync.replicas": "2", "segment.ms": "20000", **(configs or {})}
-        self.ending = Ending()
-        self.recorder = SharedRecorder(ground.timeline)
+        self.schedule = Schedule()
+        self.recorder = SharedRecorder(cluster.timeline)
         self._name = name
         self.topics = {f"{kind}-{name}": PARTITIONS for kind in ("plain", "ledger", "source", "made")}
         self.partitions = [(topic, index) for topic in self.topics for index in range(PARTITIONS)]
-        self.watch = Watch(ground, self.topics)
-        self.workers: list[Tended | Worker] = []
+        self.watch = Watch(cluster, self.topics)
+        self.workers: list[RestartedClient | Worker] = []
         self.late: list[Anomaly] = []
-        self.healed_s = 0.0  # how long all took to finish and to be whole after the healing
+        self.healed_s = 0.0  # time from the repair until all clients finished
 
     def _of(self, *kinds: str) -> list[Partition]:
         return [one for one in self.partitions if one[0] in self._topics(*kinds)]
@@ -162,7 +163,7 @@ class Load:
     def _group(self, kind: str) -> str:
         return f"{kind}-{self._name}"
 
-    # Life
+    # Running
 
     @property
     def groups(self) -> list[str]:
@@ -175,9 +176,9 @@ class Load:
 
     def begin(self) -> None:
         asyncio.run(self._create())
-        self.ground.wait_until_whole(self.topics)
+        self.cluster.wait_until_in_sync(self.topics)
         self.watch.start()
-        self.workers = [*self._own(), *self._confluent(), *self._aio()]
+        self.workers = [*self._own_clients(), *self._confluent_clients(), *self._aio_clients()]
         for worker in self.workers:
             worker.start()
 
@@ -186,19 +187,19 @@ class Load:
         async with RealClient("maker", self.bootstrap, self.seed).admin() as admin:
             (await admin.create_topics(new)).all()
 
-    def _own(self) -> list[Tended | Worker]:
-        ending, recorder, share = self.ending, self.recorder, self._share
-        chance = random.Random(self.seed)
-        protocol = chance.choice(("classic", "consumer"))
+    def _own_clients(self) -> list[RestartedClient | Worker]:
+        schedule, recorder, share = self.schedule, self.recorder, self._share
+        rng = random.Random(self.seed)
+        protocol = rng.choice(("classic", "consumer"))
         plain, source = self._of("plain"), self._of("source")
         roles: dict[str, Role] = {
-            "writer": lambda one: write(ending, recorder, one.simulated, plain, rate=50.0 * share),
-            "feeder": lambda one: write(ending, recorder, one.simulated, source, rate=20.0 * share),
+            "writer": lambda one: write(schedule, recorder, one.simulated, plain, rate=50.0 * share),
+            "feeder": lambda one: write(schedule, recorder, one.simulated, source, rate=20.0 * share),
             "committed-reader": lambda one: read_freely(
-                ending, recorder, one.simulated, self.partitions, committed=True
+                schedule, recorder, one.simulated, self.partitions, committed=True
             ),
             "reader": lambda one: read_freely(
-                ending, recorder, one.simulated, self.partitions, committed=False
+                schedule, recorder, one.simulated, self.partitions, committed=False
             ),
         }
         for number in (1, 2):
@@ -211,17 +212,19 @@ class Load:
             roles[f"{kind}-member"] = partial(self._join, protocol=kind)
         mean = 30.0 if self._kills else 0.0
         return [
-            Tended(self, role, work, mean_life_s=mean, has_id=role.startswith(("ledger", "application")))
+            RestartedClient(
+                self, role, work, mean_life_s=mean, has_id=role.startswith(("ledger", "application"))
+            )
             for role, work in roles.items()
         ]
 
     def _transact(self, client: RealClient, name: str) -> Coroutine[Any, Any, None]:
         targets = self._of("ledger", "plain")
-        return write_in_transactions(self.ending, self.recorder, client.simulated, targets, name)
+        return write_in_transactions(self.schedule, self.recorder, client.simulated, targets, name)
 
     def _apply(self, client: RealClient, name: str, protocol: str) -> Coroutine[Any, Any, None]:
         return read_process_write(
-            self.ending,
+            self.schedule,
             self.recorder,
             client.simulated,
             self._topics("source")[0],
@@ -234,12 +237,12 @@ class Load:
     def _join(self, client: RealClient, protocol: str) -> Coroutine[Any, Any, None]:
         topics = self._topics("plain", "ledger")
         group = self._group(f"own-{protocol}")
-        return read_in_group(self.ending, self.recorder, client.simulated, topics, group, protocol)
+        return read_in_group(self.schedule, self.recorder, client.simulated, topics, group, protocol)
 
-    def _confluent(self) -> list[Tended | Worker]:
-        common = (self.ending, self.recorder, self.bootstrap)
+    def _confluent_clients(self) -> list[RestartedClient | Worker]:
+        common = (self.schedule, self.recorder, self.bootstrap)
         topics = self._topics("plain", "ledger")
-        found: list[Tended | Worker] = [
+        found: list[RestartedClient | Worker] = [
             ConfluentWriter(
                 "confluent-writer",
                 *common,
@@ -264,26 +267,26 @@ class Load:
                 )
         return found
 
-    def _aio(self) -> list[Tended | Worker]:
-        ending, recorder, bootstrap = self.ending, self.recorder, self.bootstrap
+    def _aio_clients(self) -> list[RestartedClient | Worker]:
+        schedule, recorder, bootstrap = self.schedule, self.recorder, self.bootstrap
         plain, topics = self._of("plain"), self._topics("plain", "ledger")
         rate, group = 20.0 * self._share, self._group("aio")
         return [
-            Tended(
+            RestartedClient(
                 self,
                 "aio-writer",
-                lambda one: aio_write(ending, recorder, bootstrap, one.host, plain, rate),
+                lambda one: aio_write(schedule, recorder, bootstrap, one.host, plain, rate),
                 mean_life_s=0.0,
             ),
-            Tended(
+            RestartedClient(
                 self,
                 "aio-member",
-                lambda one: aio_member(ending, recorder, bootstrap, one.host, topics, group),
+                lambda one: aio_member(schedule, recorder, bootstrap, one.host, topics, group),
                 mean_life_s=0.0,
             ),
         ]
 
-    # What has happened so far
+    # Progress so far
 
     def figures(self) -> Counter[str]:
         history = self.recorder.history
@@ -295,15 +298,15 @@ class Load:
                 "aborted": sum(one.outcome is Outcome.FAILED for one in transactions),
                 "unknown": sum(send.outcome is Outcome.UNKNOWN for send in sends),
                 "records read": sum(len(read.records) for read in list(history.reads)),
-                "client kills": sum(one.kills for one in self.workers if isinstance(one, Tended)),
-                "zombies": sum(one.zombies for one in self.workers if isinstance(one, Tended)),
+                "client kills": sum(one.kills for one in self.workers if isinstance(one, RestartedClient)),
+                "zombies": sum(one.zombies for one in self.workers if isinstance(one, RestartedClient)),
             }
         )
 
     def wait_for_progress(self, records: int = 100, transactions: int = 4) -> None:
         before = self.figures()
 
-        def got_on() -> bool:
+        def has_progress() -> bool:
             now = self.figures()
             return (
                 now["records"] >= before["records"] + records
@@ -311,33 +314,33 @@ class Load:
             )
 
         peers.wait_until(
-            got_on, SECONDS_MAX, lambda: f"the load to get on: {before} -> {self.figures()}", 0.2
+            has_progress, SECONDS_MAX, lambda: f"the load to get on: {before} -> {self.figures()}", 0.2
         )
 
     # The end
 
     def finish(self) -> list[Anomaly]:
-        """To be called once all is mended: what is broken, or an empty list."""
+        """Call it after the repair: returns the anomalies, or an empty list."""
         healed = time.monotonic()
-        self.ending.is_ending = True
+        self.schedule.is_ending = True
         try:
             self._wait_for_clients(healed)
-            self.ground.wait_until_whole(self.topics)
+            self.cluster.wait_until_in_sync(self.topics)
             self._look_at_time(healed, "all was whole")
             asyncio.run(self._read())
-            wait_until_equal(self.ground, self.topics)
+            wait_until_equal(self.cluster, self.topics)
         except AssertionError as error:
             self.late.append(Anomaly("not alive", str(error)))
         finally:
-            with contextlib.suppress(RuntimeError):  # it was never started
+            with contextlib.suppress(RuntimeError):  # if it was never started
                 self.watch.__exit__()
         self._observe()
-        found = [*self.late, *self._views_differ(), *self._shown_back(), *self._began_below()]
+        found = [*self.late, *self._views_differ(), *self._regressed_views(), *self._low_starts()]
         return [*found, *check(self.recorder.history)]
 
     def _look_at_time(self, healed: float, what: str) -> None:
         took = self.healed_s = time.monotonic() - healed
-        self.ground.note(f"{what} {took:.0f} s after the healing")
+        self.cluster.note(f"{what} {took:.0f} s after the healing")
         if took > HEALED_S_MAX * peers.patience():
             self.late.append(Anomaly("not alive", f"{took:.0f} s passed from the healing until {what}"))
 
@@ -360,7 +363,7 @@ class Load:
             await self._ask_committed(judge, self._group(kind), self._of(*topics))
 
     async def _ask_committed(self, client: RealClient, group: str, partitions: list[Partition]) -> None:
-        began = self.ground.timeline.now
+        began = self.cluster.timeline.now
         settings = {**isolation(committed=True), "group_id": group, "enable_auto_commit": False}
         named = [TopicPartition(*one) for one in partitions]
         async with client.consumer(**settings) as consumer:
@@ -373,12 +376,12 @@ class Load:
                     partition=(one.topic, one.partition),
                     offset=None if place is None else place.offset,
                     began=began,
-                    ended=self.ground.timeline.now,
+                    ended=self.cluster.timeline.now,
                 )
             )
 
     def _views_differ(self) -> list[Anomaly]:
-        """confluent-kafka reads the same committed records as our client."""
+        """confluent-kafka must read the same committed records as our client."""
         logs: list[FinalLog] = self.recorder.history.final
         if not logs:
             return []
@@ -392,7 +395,7 @@ class Load:
             if list(log.committed) != found[log.partition]
         ]
 
-    # What nodes said, and what lies on their disks
+    # The nodes' answers and files
 
     def _observe(self) -> None:
         history = self.recorder.history
@@ -406,14 +409,14 @@ class Load:
                         )
                     )
         for node_id in CONTROLLERS:
-            directory = self.ground.nodes[node_id].data / "__cluster_metadata-0"
+            directory = self.cluster.nodes[node_id].data / "__cluster_metadata-0"
             entries = metadata_entries(directory)
             history.metadata.append(
                 MetadataLog(node=node_id, entries=entries, applied_to=entries[-1][0] if entries else -1)
             )
 
-    def _shown_back(self) -> list[Anomaly]:
-        """No later leader shows readers less than an earlier one has shown."""
+    def _regressed_views(self) -> list[Anomaly]:
+        """A later leader must not show readers less than an earlier one did."""
         found = []
         highest: dict[Partition, int] = {}
         for (partition, epoch), ends in sorted(self.watch.ends.items()):
@@ -424,8 +427,8 @@ class Load:
             highest[partition] = max(highest.get(partition, 0), *ends)
         return found
 
-    def _began_below(self) -> list[Anomaly]:
-        """No member begins below what its group had committed when it was given a partition."""
+    def _low_starts(self) -> list[Anomaly]:
+        """A member must not start below the group's committed offset at the time of its assignment."""
         found = []
         for group, partition, offset, began in self.recorder.beginnings:
             floor = max(
@@ -446,9 +449,9 @@ class Load:
         return found
 
     def forget(self) -> None:
-        """What was judged is not needed any more: the next round has topics and a history of its own.
+        """Drop the history: the next round has its own topics and history.
 
-        Clients that were killed are kept for ever, and with them the recorder, but not what it wrote down.
+        Killed clients are kept forever, and so is the recorder, but not its contents.
         """
         self.recorder.history = History()
         self.recorder.beginnings.clear()
@@ -463,26 +466,26 @@ class Load:
 
 
 @contextlib.contextmanager
-def under_load(ground: Ground, name: str, **options: Any) -> Iterator[Load]:
-    """A load that goes on while something is broken within, and is judged at the end."""
-    load = Load(ground, name, name=name, share=0.4, kills=False, **options)
+def under_load(cluster: ChaosCluster, name: str, **options: Any) -> Iterator[Load]:
+    """Run a load during the block, and check it at the end."""
+    load = Load(cluster, name, name=name, share=0.4, kills=False, **options)
     load.begin()
     try:
         load.wait_for_progress(20, 1)
         yield load
         load.wait_for_progress(20, 1)
     except BaseException:
-        print(ground.timeline.text(120))
+        print(cluster.timeline.text(120))
         raise
     finally:
-        load.ending.is_ending = True
+        load.schedule.is_ending = True
     anomalies = load.finish()
     print(dict(load.figures()))
-    assert not anomalies, "\n".join([ground.timeline.text(120), *map(str, anomalies[:20])])
+    assert not anomalies, "\n".join([cluster.timeline.text(120), *map(str, anomalies[:20])])
 
 
 def metadata_entries(directory: Path) -> tuple[tuple[int, int, int], ...]:
-    """(offset, epoch, checksum) of each batch of the metadata log that lies in a directory."""
+    """(offset, epoch, checksum) of each batch of the metadata log in a directory."""
     entries = []
     for segment in sorted(directory.glob("*.log")):
         data = segment.read_bytes()

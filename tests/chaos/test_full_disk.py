@@ -1,5 +1,5 @@
-"""A node alone on a full disk: it stays up, refuses records, still deletes topics, starts again, and serves
-once there is room."""
+"""A single node on a full disk: it stays up, refuses records, still deletes topics, restarts, and serves once
+there is space."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.interop import peers
 from tests.interop.cluster.nodes import SECONDS_MAX
 
 DISK_BYTES = 16 << 20
-# The metadata log grows by a block in a second, so that it meets the full disk soon.
+# The metadata log grows by a block per second, so that it soon hits the full disk.
 SETTINGS = {"metadata.max.idle.interval.ms": "10", "broker.heartbeat.interval.ms": "200"}
 RESERVE = "lives on its reserve"
 
 
-def test_a_node_on_a_full_disk_stays_up_and_serves_again_once_there_is_room(tmp_path: Path) -> None:
+def test_a_node_on_a_full_disk_stays_up_and_recovers(tmp_path: Path) -> None:
     with disks.small_disk(tmp_path / "data", DISK_BYTES) as disk:
         broker = Broker(SETTINGS, in_process=False, data_directory=tmp_path)
         with broker:
@@ -37,7 +37,7 @@ def test_a_node_on_a_full_disk_stays_up_and_serves_again_once_there_is_room(tmp_
 
             broker.kill()
             started = broker.log_text.count("Kafka Server started")
-            broker.start()  # on the disk that is full still
+            broker.start()  # on the disk that is still full
             refuse(broker)
 
             disk.make_room()
@@ -49,12 +49,12 @@ def test_a_node_on_a_full_disk_stays_up_and_serves_again_once_there_is_room(tmp_
 
 
 def refuse(broker: Broker) -> None:
-    """Send until the last page of the segment is full too: the node says so, and goes on."""
+    """Send until the last page of the segment is full, too: the node reports it, and continues."""
     peers.wait_until(lambda: not send(broker, "kept", bytes(4096)), SECONDS_MAX, "a record to be refused")
 
 
 def send(broker: Broker, topic: str, value: bytes) -> bool:
-    """Whether the node takes a record."""
+    """Whether the node accepts a record."""
     with ottla.Producer(
         broker.bootstrap_servers,
         delivery_timeout_ms=1000,

@@ -1,6 +1,6 @@
-"""What happened in a run of real processes, and when: one clock and one list for everybody who notes.
+"""The timeline of a run of real processes: one clock and one list of events for all threads.
 
-It has what `tests.sim.workload` asks of a simulated world: the time, and a place for notes.
+It has the parts of a simulated world that `tests.sim.workload` needs: the time, and `note`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ottla.testing.world.world import Event
 
 
 class Timeline:
-    """Seconds since it was made, and events in their order. For many threads."""
+    """The seconds since its creation, and the events in order. Thread-safe."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()

@@ -1,7 +1,8 @@
-"""`python -m tests.fuzz --frames N --seed S`: frames of every API and version against a node in this process.
+"""`python -m tests.fuzz --frames N --seed S`: sends frames of every API and version to a node in this
+process.
 
-What fails is saved as hex, made as small as it still fails, with the seed and the commands that replay it:
-`--replay FILE` sends one file's frames again, and `--seed S --round N` the whole round, on a fresh node.
+Frames that fail are minimized and saved as hex, with the seed and the commands that replay them: `--replay
+FILE` sends the frames of a file again, and `--seed S --round N` the whole round, on a fresh node.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tests.fuzz.replay import load, replay, save, smallest
 from tests.fuzz.target import Fault
 
 MEMORY_GROWTH_BYTES_MAX = 512 * 1024 * 1024
-"""With the disk of the world, which is memory too: what a node takes is measured in `test_over_tcp.py`."""
+"""It includes the world's disk, which is in memory; `test_over_tcp.py` measures a node's own memory."""
 _SHRUNK_MAX = 8
 
 
@@ -37,9 +38,9 @@ def main() -> int:
 
 def _run(options: argparse.Namespace) -> int:
     began = time.monotonic()
-    session.run(session.ROUND_FRAMES, options.seed + 1)  # what is imported and compiled on first use
+    session.run(session.ROUND_FRAMES, options.seed + 1)  # imports and compiles what is loaded on first use
     before = _memory_bytes()
-    peaks: list[tuple[int, int]] = []  # a round's number, and how many MB there were most after it
+    peaks: list[tuple[int, int]] = []  # (round, peak MB after it)
 
     def note_memory(so_far: session.Tally) -> None:
         megabytes = _memory_bytes() // 2**20

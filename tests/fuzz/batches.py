@@ -1,6 +1,7 @@
-"""Record batches for Produce: right ones, forged ones, damaged ones with and without a right CRC, and bombs.
+"""Record batches for Produce: valid ones, forged ones, damaged ones with and without a correct CRC, and
+bombs.
 
-Most are made once and changed in place afterwards, since that is a hundred times cheaper.
+Most are built once and then changed in place, which is a hundred times cheaper.
 """
 
 from __future__ import annotations
@@ -36,26 +37,26 @@ class Batches:
         ]
 
     def draw(self, draw: random.Random, numbers: dict[str, list[int]]) -> bytes:
-        chance = draw.random()
+        rng = draw.random()
         one = bytearray(draw.choice(self._right))
-        if chance < 0.45:
+        if rng < 0.45:
             return bytes(one)
-        if chance < 0.62:
+        if rng < 0.62:
             self._forge(one, draw, numbers)
-        elif chance < 0.90:
+        elif rng < 0.90:
             self._damage(one, draw)
-        elif chance < 0.93:
+        elif rng < 0.93:
             return draw.choice(self._right) + draw.choice(self._right)
-        elif chance < 0.931:
+        elif rng < 0.931:
             return draw.choice(self._bombs)
-        elif chance < 0.96:
+        elif rng < 0.96:
             return bytes(one[: int(draw.random() * len(one))])
         else:
             return draw.randbytes(draw.choice((0, 1, 11, 12, 17, 60, 61, 62, 200)))
         return bytes(one)
 
     def _forge(self, one: bytearray, draw: random.Random, numbers: dict[str, list[int]]) -> None:
-        """A right batch in the name of a producer, maybe of another one."""
+        """A valid batch of a producer, perhaps of another one."""
         if len(one) < HEADER_BYTES or one[16] != 2:
             return
         pack_into(">q", one, 43, _within(draw.choice(numbers["producer_id"]), 63))
@@ -68,7 +69,7 @@ class Batches:
         write_crc(one, 0, len(one))
 
     def _damage(self, one: bytearray, draw: random.Random) -> None:
-        """Bytes of the header or of the records changed; half of them with a CRC that is right again."""
+        """Change bytes of the header or of the records; half of them get a correct CRC again."""
         for _ in range(draw.choice((1, 1, 2, 3))):
             at = int(draw.random() * (HEADER_BYTES if draw.random() < 0.5 else len(one)))
             if draw.random() < 0.5:
@@ -102,7 +103,7 @@ def _right_ones() -> list[bytearray]:
 
 
 def _bomb(codec: Codec, size: int) -> bytes:
-    """A small batch whose records grow to thousands of times its size."""
+    """A small batch whose records decompress to thousands of times its size."""
     batch = build_batch([Record(0, _NOW_MS, None, b"x")], codec=codec)[:HEADER_BYTES]
     batch += compress(codec, bytes(size))
     pack_into(">i", batch, 8, len(batch) - 12)

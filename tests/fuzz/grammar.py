@@ -1,10 +1,9 @@
-"""Requests that can be read, of every API and version, with the values that programs stumble over.
+"""Decodable requests of every API and version, with values that programs often mishandle.
 
-A field's name says what stands in it: names of topics that are there, or are paths, or are too long; ids of
-nobody; numbers at their limits; epochs of the past and the future; timeouts that are short, or for ever.
-`Lexicon` holds the values, and learns from the answers of the node (members, producers, sessions), so that
-requests come that go on where others have ended. Nothing names the topic `kept`: what was written there
-before must be there afterwards, whatever is asked for.
+The values depend on a field's name: names of topics that exist, or are paths, or are too long; unknown ids;
+numbers at their limits; old and future epochs; timeouts that are short or infinite. `Lexicon` holds the
+values, and learns from the node's responses (members, producers, sessions), so that requests continue earlier
+ones. No request names the topic `kept`: its records must survive everything.
 """
 
 from __future__ import annotations
@@ -242,7 +241,7 @@ _NUMBERS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "resource_type_filter": ((1, 2, 3), (0, 4, -1, 127)),
 }  # fmt: skip
 _ODDNESS = (0.0, 0.0, 0.02, 0.05, 0.15, 0.5)
-"""How odd a request is: the chance of each of its fields. One odd field in a right request goes deepest."""
+"""How odd a request is: the probability per field. One odd field in a valid request gets furthest."""
 _SHORT_ARRAYS = (1, 1, 1, 1, 1, 1, 2, 2, 3)
 _LEARNED = {
     "member_id", "producer_id", "producer_epoch", "session_id", "generation_id", "member_epoch", "topic_id",
@@ -252,7 +251,7 @@ _LEARNED_MAX = 24
 
 
 class Lexicon:
-    """What may stand in a field; grows by what the node answers."""
+    """The values for fields; grows with the node's responses."""
 
     def __init__(self) -> None:
         self.topic_ids: list[bytes] = []
@@ -260,12 +259,12 @@ class Lexicon:
         self.numbers = {name: list(values) for name, (values, _) in _NUMBERS.items()}
         self.directory_ids: list[bytes] = []
         self.kept_id = b""
-        """Of the topic that nothing may name."""
+        """The id of the topic that no request may name."""
         self.batches = Batches()
         self._next = 0
 
     def forget(self) -> None:
-        """What was learned of a node that is no more."""
+        """Drop the values that came from a previous node."""
         self._next = 0
         self.topic_ids.clear()
         self.directory_ids.clear()
@@ -275,7 +274,7 @@ class Lexicon:
             del self.numbers[name][len(numbers) :]
 
     def learn(self, message: Struct) -> None:
-        """Remember ids that the node gave out."""
+        """Remember ids in the node's responses."""
         for name in type(message).__slots__:
             if name in _LEARNED:
                 self.keep(name, getattr(message, name))
@@ -310,7 +309,7 @@ class Lexicon:
 
 
 class Grammar:
-    """Draws requests. One seed gives the same ones, as long as the node answers the same."""
+    """Draws requests. A seed gives the same ones, as long as the node's responses are the same."""
 
     def __init__(self, draw: random.Random, lexicon: Lexicon) -> None:
         self._draw = draw
@@ -323,7 +322,7 @@ class Grammar:
         return pool[int(self._random() * len(pool))]
 
     def frame(self, key: int, version: int, correlation_id: int) -> bytes | None:
-        """A request with its size; None where these values cannot be written in that version."""
+        """A request with its size; None if the version cannot encode these values."""
         maker = self._makers.get((key, version))
         if maker is None:
             maker = self._makers[key, version] = self._struct(API_BY_KEY[key].request_class(), version)
@@ -344,15 +343,15 @@ class Grammar:
                 must_be_set = field.starts_null and not field.is_nullable(version)
                 drawn.append((field.name, self._value(outer, field, version, name or ""), must_be_set))
         is_flexible = schema.is_flexible(version)
-        chance = self._random
+        rng = self._random
 
         def make() -> Any:
             message = cls()
             for field_name, value, must_be_set in drawn:
-                if must_be_set or chance() >= self._odd:
+                if must_be_set or rng() >= self._odd:
                     setattr(message, field_name, value())
-            if is_flexible and chance() < self._odd / 8:
-                message.unknown_tagged_fields = {1000 + int(chance() * 30): b"x" * int(chance() * 300)}
+            if is_flexible and rng() < self._odd / 8:
+                message.unknown_tagged_fields = {1000 + int(rng() * 30): b"x" * int(rng() * 300)}
             return message
 
         return make
@@ -362,14 +361,14 @@ class Grammar:
             one = self._struct(outer, version, field.type)
         else:
             one = self._scalar(outer, field, struct)
-        chance, pick = self._random, self.pick
+        rng, pick = self._random, self.pick
         if field.is_array:
             single = one
             is_plain = not field.is_struct
 
             def several() -> list[Any]:
                 count = pick(_SHORT_ARRAYS)
-                if chance() < self._odd:
+                if rng() < self._odd:
                     count = pick((0, 0, 3, 300 if is_plain else 40))
                 made = [single() for _ in range(count)]
                 return [value for value in made if value is not None] if is_plain else made
@@ -380,17 +379,17 @@ class Grammar:
         value = one
         is_mostly_null = field.name == "transactional_id" and outer.API_KEY in (0, 22)
         null_share = 0.8 if is_mostly_null else 0.1
-        return lambda: None if chance() < null_share else value()
+        return lambda: None if rng() < null_share else value()
 
     def _scalar(self, outer: type[Message], field: Field, struct: str) -> Draw:
-        chance, pick, lexicon = self._random, self.pick, self.lexicon
+        rng, pick, lexicon = self._random, self.pick, self.lexicon
         if field.type == "bool":
-            return lambda: chance() < 0.5
+            return lambda: rng() < 0.5
         if field.type == "float64":
             return lambda: pick(_FLOATS)
         if field.type == "uuid":
             known = lexicon.topic_ids if field.name == "topic_id" else lexicon.directory_ids
-            return lambda: pick(known) if known and chance() >= self._odd else pick(_ODD_IDS)
+            return lambda: pick(known) if known and rng() >= self._odd else pick(_ODD_IDS)
         if field.type == "records":
             return lambda: memoryview(lexicon.batches.draw(self._draw, lexicon.numbers))
         if field.type == "bytes":
@@ -400,36 +399,36 @@ class Grammar:
         limits = _LIMITS[field.type]
         numbers = lexicon.numbers.get(field.name)
         if numbers is None:
-            return lambda: pick(_SMALL[0]) if chance() >= self._odd else pick(limits)
+            return lambda: pick(_SMALL[0]) if rng() >= self._odd else pick(limits)
         low, high = limits[0], limits[1]
         if field.type == "uint16":
             low, high = 0, 2**16 - 1
         odd = (*_NUMBERS[field.name][1], *limits)
-        if outer.API_KEY == 64:  # UnregisterBroker of the node itself: the round would be over
+        if outer.API_KEY == 64:  # UnregisterBroker of the node itself would end the round
             odd, numbers = (*odd[1:], 2, 3), [2, 3]
         given: list[int] = numbers
 
         def number() -> int:
-            value: int = pick(given) if given and chance() >= self._odd else pick(odd)
+            value: int = pick(given) if given and rng() >= self._odd else pick(odd)
             return min(max(value, low), high)
 
         return number
 
     def _text(self, field: Field, struct: str) -> Draw:
-        chance, pick = self._random, self.pick
+        rng, pick = self._random, self.pick
         name = _TEXT_OF_FIELD.get(field.name)
         if field.name == "name":
             name = _NAME_OF_STRUCT.get(struct, "topic")
         elif field.name == "key" and struct == "OpData":
             name = "quota"
         if name is None:
-            return lambda: pick(("", "x")) if chance() >= self._odd else pick(_ODD_TEXTS)
+            return lambda: pick(("", "x")) if rng() >= self._odd else pick(_ODD_TEXTS)
         pool = self.lexicon.texts[name]
         odd = (*_TEXTS[name][1], *_TEXTS[name][1], *_ODD_TEXTS)
         is_null_allowed = field.nullable is not None
 
         def text() -> str | None:
-            found = pick(pool) if chance() >= self._odd else pick(odd)
+            found = pick(pool) if rng() >= self._odd else pick(odd)
             return found if found is not None or is_null_allowed else ""
 
         return text

@@ -1,7 +1,7 @@
-"""Frames in files: found ones are saved, made as few as still show the fault, and sent again.
+"""Failing frames in files: saved, minimized and sent again.
 
-A file has lines of two words: where it goes (`clients`, `controllers` or `clients-apart`) and a frame with
-its size, in hex. Lines that begin with # are for people.
+A file has lines of two words: the target (`clients`, `controllers` or `clients-apart`) and a frame with its
+size, in hex. Lines that begin with # are comments.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def load(path: Path) -> list[tuple[int, bytes]]:
 
 
 def replay(found: Frames, *, apart: bool = False) -> list[Fault]:
-    """What goes wrong when a fresh node gets these frames; `apart`: each on a connection of its own."""
+    """The faults of a fresh node that gets these frames; `apart` gives each its own connection."""
     with node(1, Lexicon(), listener=max(listener for listener, _ in found)) as target:
         run_inside(target, _send(target, found, apart=apart))
         return target.faults
@@ -60,16 +60,16 @@ async def _send(target: Target, found: Frames, *, apart: bool) -> None:
 
 
 def smallest(fault: Fault) -> list[tuple[int, bytes]]:
-    """The frames of a fault that still show one: a single one if that is enough."""
+    """The frames of a fault, minimized: a single one if that suffices."""
     frames = list(fault.frames)
     if not frames:
-        return []  # the end of the round showed it: the seed replays it
+        return []  # found only at the end of the round: the seed replays it
     if len(frames) > 1:
         single = _guilty_of(frames[-_SINGLES_MAX:])
         if single is not None:
             return [single]
     if not replay(frames, apart=True):
-        return frames  # it needs more than these: the seed replays it
+        return frames  # these do not suffice: the seed replays it
     tries, step = 0, max(len(frames) // 2, 1)
     while step and tries < _TRIES_MAX:
         start = 0
@@ -85,7 +85,7 @@ def smallest(fault: Fault) -> list[tuple[int, bytes]]:
 
 
 def _guilty_of(frames: Frames) -> tuple[int, bytes] | None:
-    """The one frame, sent alone on a connection to one node with all the others, that brings a fault."""
+    """The single frame that causes a fault when sent alone on its own connection."""
     with node(1, Lexicon(), listener=frames[0][0]) as target:
         for one in reversed(frames):
             run_inside(target, _send(target, [one], apart=True))

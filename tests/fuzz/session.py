@@ -1,4 +1,4 @@
-"""A run of the fuzzer: rounds of frames, each on a fresh node, and what was found in them."""
+"""A run of the fuzzer: rounds of frames, each on a fresh node, and the faults found."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.fuzz.target import CLIENTS, CLIENTS_APART, CONTROLLERS, Fault, Peer, 
 CREATE_TOPICS, CREATE_PARTITIONS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 19, 37, 33, 44
 ALTER_CLIENT_QUOTAS = 49
 ROUND_FRAMES = 4000
-"""On one node, before another one takes its place: what was created would pile up."""
+"""The frames per node; the resources that they create would pile up otherwise."""
 TURN_FRAMES = 40
 PEER_FRAMES = 12
 _GRAMMAR_SHARE = 0.5
@@ -29,22 +29,22 @@ _BROKER = 4
 _PARTITIONS_MANY = 100
 _PARTITIONS_REFUSED = 20_000
 _ROUNDS = (CLIENTS, CLIENTS, CLIENTS_APART, CLIENTS, CONTROLLERS)
-"""Where the frames of a round go."""
+"""The targets of a round's frames."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What a run did."""
+    """The results of a run."""
 
     frames: int = 0
     answered: int = 0
     closed: int = 0
     by_api: Counter[str] = field(default_factory=Counter)
-    faults: list[tuple[int, Fault]] = field(default_factory=list)  # with the number of the round
+    faults: list[tuple[int, Fault]] = field(default_factory=list)  # (round, fault)
 
 
 def served(listener: str) -> list[tuple[int, int]]:
-    """Every API key and version that a listener of this kind answers."""
+    """Every API key and version that a listener of this kind serves."""
     return [
         (api.key, version)
         for api in HANDLERS
@@ -60,7 +60,7 @@ def run(
     on_round: Callable[[Tally], None] | None = None,
     only: int | None = None,
 ) -> Tally:
-    """Feed so many frames; or those of `only` one round."""
+    """Send this many frames; with `only`, those of one round."""
     tally = Tally()
     lexicon = Lexicon()
     round_number = 0
@@ -90,10 +90,10 @@ def _round(seed: int, number: int, count: int, lexicon: Lexicon, tally: Tally) -
 
 
 def is_unfit(frame: bytes) -> bool:
-    """Whether it asks for what the node would rightly do, and what says little of it afterwards.
+    """Whether to skip a request because it legitimately breaks the node or hides later faults.
 
-    Thousands of partitions take long. A limit of a few bytes for the records of coordinators has them answer
-    UNKNOWN_SERVER_ERROR, as Kafka's do. A rate of connections has those above it closed.
+    Thousands of partitions take long. A limit of a few bytes for coordinators' records makes them respond
+    with UNKNOWN_SERVER_ERROR, as Kafka's do. A connection rate limit closes connections.
     """
     key = int.from_bytes(frame[4:6], "big")
     if key not in (
@@ -172,7 +172,7 @@ class _Talk:
         if draw.random() < _UNKNOWN_SHARE:
             return self._unknown()
         while True:
-            # Each API and version in its turn, with the rest by chance.
+            # Each API and version in turn, the rest at random.
             key, version = self._served[self._number % len(self._served)]
             frame = self._grammar.frame(key, version, self._number)
             if frame is not None:
@@ -186,7 +186,7 @@ class _Talk:
         return frame
 
     def _unknown(self) -> bytes:
-        """A key or a version that nobody serves."""
+        """An unknown key or version."""
         draw = self._draw
         key = draw.choice((-1, 93, 1000, 32_767, -32_768, 4, 5, 6, 7, 17, 36, 38, 71, 76))
         version = draw.choice((0, 1, -1, 32_767, -32_768))

@@ -1,12 +1,11 @@
-"""A production node in a simulated world, fed with frames without a network between: fast, and repeatable.
+"""A production node in a simulated world that receives frames without a network: fast, and reproducible.
 
-`Peer` stands where the socket would: it hands bytes to the node's `Connection`, in pieces, and reads what
-comes back. Time is virtual, so a request that waits for a minute costs nothing, and one that is never
-answered is seen. What is judged:
-- nothing fails in a way that no handler foresaw, and nothing is logged as an error;
-- each answer can be read, in the order of the requests, and none says UNKNOWN_SERVER_ERROR;
-- each request has its answer or a closed connection, unless it asked to wait, or for no answer;
-- the records that were written before are the same afterwards, and the node serves.
+`Peer` replaces the socket: it passes bytes to the node's `Connection`, in pieces, and receives its responses.
+Time is virtual, so a request that waits for a minute costs nothing, and a missing response is seen. Checks:
+- no unexpected exception occurs, and no error is logged;
+- each response is decodable, in the order of the requests, and without UNKNOWN_SERVER_ERROR;
+- each request gets a response or a closed connection, unless it asked to wait or for no response;
+- earlier records are unchanged, and the node still serves.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from tests.fuzz.grammar import KEPT, TOPICS, Lexicon
 
 CREATE_TOPICS, PRODUCE, FETCH, METADATA, JOIN_GROUP, SYNC_GROUP = 19, 0, 1, 3, 11, 14
 SETTLE_SECONDS = 65.0
-"""Within this virtual time everything is answered that does not wait for something of its own."""
+"""The virtual time within which every request that does not ask to wait is answered."""
 SETTINGS = {
     "num.partitions": "2",
     "socket.request.max.bytes": "8388608",
@@ -49,25 +48,25 @@ SETTINGS = {
     "auto.create.topics.enable": "true",
     "group.min.session.timeout.ms": "100",
     "log.segment.delete.delay.ms": "1000",
-    "log.segment.bytes": "1048576",  # with preallocate=true a file has that size, and the disk is memory here
+    "log.segment.bytes": "1048576",  # preallocate=true allocates this, and the disk is in memory
 }
 _KEPT_VALUES = [b"kept-%d" % number for number in range(20)]
 OFFSET_COMMIT, TXN_OFFSET_COMMIT = 8, 28
 CLIENTS, CONTROLLERS, CLIENTS_APART = 0, 1, 2
-"""Where frames go: to a node that is broker and controller, on one of its two listeners, or to a broker whose
+"""The targets of frames: a node that is broker and controller, on one of its two listeners, or a broker whose
 controller is another node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What must not happen, and the frames that may have brought it about."""
+    """A fault, and the frames that may have caused it."""
 
     what: str
     frames: tuple[tuple[int, bytes], ...]
 
 
 class Peer(asyncio.Transport):
-    """The other end of a connection."""
+    """The peer's end of a connection."""
 
     def __init__(self, target: Target, listener: int) -> None:
         super().__init__({"peername": ("10.0.0.1", 40_000)})
@@ -77,7 +76,7 @@ class Peer(asyncio.Transport):
         self.is_closed = False
         self.sent: deque[tuple[int, int, int, bytes]] = deque()  # correlation id, key, version, frame
         self.answers = 0
-        self.is_out_of_step = False  # a size was wrong: nobody knows where frames begin any more
+        self.is_out_of_step = False  # after a wrong size the frame boundaries are unknown
         self._loop = asyncio.get_running_loop()
         self._is_reading = True
         self._backlog = b""
@@ -85,7 +84,7 @@ class Peer(asyncio.Transport):
         self.connection.connection_made(self)
 
     def feed(self, frame: bytes, pieces: int = 1) -> None:
-        """Send a frame, in so many pieces."""
+        """Send a frame in this many pieces."""
         if unpack_from(">i", frame)[0] != len(frame) - 4:
             self.is_out_of_step = True
         if len(frame) >= 12:
@@ -108,14 +107,14 @@ class Peer(asyncio.Transport):
             self._backlog = self._backlog[count:]
             try:
                 connection.buffer_updated(count)
-            except Exception as error:  # noqa: BLE001 - it is what is looked for
+            except Exception as error:  # noqa: BLE001 - a found fault
                 self._target.report(f"a connection failed at what it received: {error!r}")
                 self.abort()
 
     def _go_on(self) -> None:
         self._give(b"")
 
-    # What the node's side does
+    # The node's side
 
     def write(self, data: Any) -> None:
         if self.is_closed:
@@ -155,21 +154,21 @@ class Peer(asyncio.Transport):
             self._loop.call_soon(self._go_on)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """The other end reads at once, so nothing is ever held back."""
+        """The other end reads at once, so nothing is buffered."""
 
     def get_write_buffer_size(self) -> int:
         return 0
 
 
 class Target:
-    """A node with some topics, and what it did wrong so far."""
+    """A node with some topics, and the faults found so far."""
 
     def __init__(self, world: World, lexicon: Lexicon) -> None:
         self.world = world
         self.lexicon = lexicon
         self.faults: list[Fault] = []
         self.suspects: list[tuple[int, bytes]] = []
-        """Frames since everything was last known to be well, each with the listener it went to."""
+        """(listener, frame) since the node was last known to be healthy."""
         self.answered = self.closed = 0
         self._judged = 0
         self._errors_seen = 0
@@ -185,7 +184,7 @@ class Target:
         return self.node.listeners
 
     async def prepare(self) -> None:
-        """Topics to ask for, coordinators to talk to, and records that must stay."""
+        """Create topics, coordinators, and records that must survive."""
         self.lexicon.keep("cluster_id", self.node.broker.cluster_id)
         self.lexicon.keep("broker_epoch", self.node._broker_epoch())
         self.lexicon.keep("previous_broker_epoch", self.node._broker_epoch())
@@ -207,7 +206,7 @@ class Target:
         self.lexicon.learn(given)
 
     async def _produce(self, topic: str) -> bool:
-        """Write the first records of a topic, once the broker knows of it."""
+        """Write the first records of a topic, once the broker knows it."""
         for _ in range(30):
             answer = await self.ask(_production(topic), 9)
             if answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE:
@@ -216,9 +215,9 @@ class Target:
         return False
 
     async def mend(self) -> None:
-        """Have the topics again that others talk about: most likely a request has deleted them.
+        """Recreate topics that a request has deleted, for later requests.
 
-        If they cannot be made, that may have been asked for, too: a limit was set to nothing.
+        If that fails, a request may have caused it, too, with a limit of zero.
         """
         try:
             for topic in TOPICS:
@@ -233,7 +232,7 @@ class Target:
         return Peer(self, listener)
 
     async def ask(self, message: Message, version: int) -> Any:
-        """As a well-behaved client does, on a connection of its own."""
+        """Send a valid request on its own connection."""
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[Any] = loop.create_future()
         peer = _Client(self, answered)
@@ -248,7 +247,7 @@ class Target:
         self.faults.append(Fault(what, tuple(self.suspects if suspects is None else suspects)))
 
     def judge(self, peer: Peer, answer: bytes) -> None:
-        """An answer has come."""
+        """Check a response."""
         self.answered += 1
         if peer.is_out_of_step:
             return
@@ -257,7 +256,7 @@ class Target:
             asked, key, version, frame = peer.sent.popleft()
             if asked == correlation_id:
                 break
-            if key != PRODUCE:  # which may want no answer
+            if key != PRODUCE:  # which may have acks=0
                 self.report(f"{_name(key, version)} was passed over", [(peer.listener, frame)])
                 return
         else:
@@ -266,7 +265,7 @@ class Target:
         self._judged += 1
         may_be_unknown = b"\xff\xff" in answer
         if not may_be_unknown and self._judged % 4:
-            return  # each of them would take half of the time
+            return  # decoding each would take half of the time
         is_versions_fallback = key == 18 and version not in API_BY_KEY[18].versions
         try:
             _, response = frames.read_response(answer, key, 0 if is_versions_fallback else version)
@@ -285,7 +284,7 @@ class Target:
             self.lexicon.learn(response)
 
     def look(self) -> None:
-        """Whether something failed that nobody foresaw."""
+        """Check for unexpected exceptions."""
         world = self.world
         count = len(world.unhandled) + len(world.logged)
         if count > self._errors_seen:
@@ -294,7 +293,7 @@ class Target:
             self.report(f"a failure that nobody foresaw: {new}")
 
     async def settle(self, peers: list[Peer]) -> None:
-        """Wait until everything is answered that should be, then end the connections."""
+        """Wait until every request that must be answered is, then close the connections."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + SETTLE_SECONDS
         while loop.time() < deadline and any(_owes(peer) for peer in peers):
@@ -309,7 +308,7 @@ class Target:
         self.suspects.clear()
 
     async def check_kept(self) -> None:
-        """The node serves, and has what it had."""
+        """Check that the node serves, and still has its records."""
         wanted = FetchRequest.FetchPartition(
             partition=0, partition_max_bytes=1 << 20, current_leader_epoch=-1
         )
@@ -327,7 +326,7 @@ class Target:
 
 
 class _Client(Peer):
-    """Waits for one answer."""
+    """Waits for one response."""
 
     def __init__(self, target: Target, answered: asyncio.Future[bytes]) -> None:
         self._answered = answered
@@ -374,7 +373,7 @@ def _name(key: int, version: int) -> str:
 
 
 def _has_too_much_to_store(key: int, frame: bytes) -> bool:
-    """Whether offsets take more than a batch: coordinators say UNKNOWN_SERVER_ERROR then, as Kafka's do.
+    """Whether offsets exceed a batch: coordinators then respond with UNKNOWN_SERVER_ERROR, as Kafka's do.
 
     Each offset is stored with the name of the group, which may have 32,767 bytes.
     """
@@ -386,16 +385,16 @@ def _has_too_much_to_store(key: int, frame: bytes) -> bool:
 
 
 def _owes(peer: Peer) -> bool:
-    """Whether a peer waits for an answer that must come, whatever others do."""
+    """Whether a peer waits for a response that must arrive, whatever others do."""
     if peer.is_closed or not peer.sent or peer.is_out_of_step:
         return False
     _, key, _, frame = peer.sent[0]
     if key in (JOIN_GROUP, SYNC_GROUP):
-        return False  # they wait for other members
+        return False  # these wait for other members
     try:
         request = frames.read_request(memoryview(frame)[4:])[4]
     except (MalformedMessage, UnsupportedVersion, KeyError):
-        return True  # and should be closed
+        return True  # must be closed
     if key == PRODUCE:
         return bool(request.acks != 0) and request.timeout_ms < SETTLE_SECONDS * 1000
     if key == FETCH:
@@ -405,7 +404,7 @@ def _owes(peer: Peer) -> bool:
 
 @contextmanager
 def node(seed: int, lexicon: Lexicon, *, listener: int = CLIENTS) -> Iterator[Target]:
-    """A node for a listener, with its world: ready to be fed from within (`run_inside`)."""
+    """A node for a listener, with its world, ready for `run_inside`."""
     with World(seed) as world:
         world.add_nodes(1, combined=listener != CLIENTS_APART, settings=SETTINGS, model="journaled")
         target = Target(world, lexicon)
@@ -416,7 +415,7 @@ def node(seed: int, lexicon: Lexicon, *, listener: int = CLIENTS) -> Iterator[Ta
 
 
 def run_inside(target: Target, work: Any) -> Any:
-    """Run a coroutine in the process of the node."""
+    """Run a coroutine in the node's process."""
     process = target.world.nodes[1].process
     assert process is not None
 
@@ -425,6 +424,6 @@ def run_inside(target: Target, work: Any) -> Any:
 
     try:
         return target.world.run(story())
-    except Livelock as error:  # whoever waits for this node waits for ever
+    except Livelock as error:  # waiting for this node would never end
         target.report(f"the node does the same again and again: {error}")
         return None

@@ -36,7 +36,7 @@ SEED = int(os.environ.get("OTTLA_TEST_SEED", "1"))
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.hex"))
 
 
-def test_a_node_takes_any_frame() -> None:
+def test_a_node_survives_any_frame() -> None:
     tally = session.run(FRAMES, SEED)
     assert not tally.faults, (
         f"seed {SEED}: {tally.faults[0][1].what}; python -m tests.fuzz --seed {SEED} finds it"
@@ -49,12 +49,12 @@ def test_a_node_takes_any_frame() -> None:
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
-def test_a_frame_that_was_found_once_does_no_harm(path: Path) -> None:
+def test_a_frame_found_earlier_does_no_harm(path: Path) -> None:
     faults = replay(load(path))
     assert not faults, faults[0].what
 
 
-def test_every_version_that_is_served_can_be_drawn_and_read() -> None:
+def test_every_served_version_can_be_drawn_and_decoded() -> None:
     grammar = Grammar(random.Random(3), Lexicon())
     for key, version in {*session.served("broker"), *session.served("controller")}:
         made = [frame for _ in range(20) if (frame := grammar.frame(key, version, 5)) is not None]
@@ -76,7 +76,7 @@ def _long_texts() -> list[tuple[int, Message, int]]:
 
 
 @pytest.mark.parametrize("case", range(len(_long_texts())))
-def test_an_error_that_quotes_a_long_text_is_cut_and_sent(case: int) -> None:
+def test_an_error_with_a_long_text_is_truncated(case: int) -> None:
     listener, message, version = _long_texts()[case]
     faults = replay([(listener, request_frame(message, version, 1, "fuzz"))])
     assert not faults, faults[0].what
@@ -109,7 +109,7 @@ def _frames_with_one_bad() -> list[tuple[int, bytes]]:
 
 
 @pytest.mark.usefixtures("list_groups_fails")
-def test_a_handler_that_fails_is_found_and_the_frame_that_did_it_is_saved(tmp_path: Path) -> None:
+def test_a_failing_handler_is_found_and_its_frame_saved(tmp_path: Path) -> None:
     frames = _frames_with_one_bad()
     faults = replay(frames)
     assert "RuntimeError('planted')" in faults[0].what
@@ -133,18 +133,18 @@ def _answer_with(monkeypatch: pytest.MonkeyPatch, outcome: object) -> list[str]:
     return [fault.what for fault in replay(_frames_with_one_bad())]
 
 
-def test_an_unknown_error_in_an_answer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_error_in_a_response_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     response = ListGroupsResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     (what,) = _answer_with(monkeypatch, response)
     assert what.startswith("ListGroups v4 was answered with UNKNOWN_SERVER_ERROR")
 
 
-def test_a_request_that_is_passed_over_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unanswered_request_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     found = _answer_with(monkeypatch, None)
     assert found[0] == "ListGroups v4 was passed over"
 
 
-def test_records_that_are_gone_are_found() -> None:
+def test_lost_records_are_found() -> None:
     with node(1, Lexicon()) as target:
         partition = target.node.broker.partitions.get("kept", 0)
         assert partition is not None
@@ -155,10 +155,10 @@ def test_records_that_are_gone_are_found() -> None:
 
 
 @pytest.mark.parametrize("is_served", [True, False])
-def test_a_log_that_is_deleted_while_it_is_flushed_is_no_error(
+def test_deleting_a_log_during_its_flush_is_no_error(
     is_served: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Seed 31: flush.messages=1, and a topic deleted before its first flush had ended."""
+    """Seed 31: flush.messages=1, and a topic that was deleted before its first flush ended."""
     with node(1, Lexicon()) as target:
         broker = target.node.broker
         partition = broker.partitions.get("alpha", 0)
@@ -178,8 +178,8 @@ def test_a_log_that_is_deleted_while_it_is_flushed_is_no_error(
         )
 
 
-def test_a_fetch_session_goes_on_in_an_older_version() -> None:
-    """Seed 1, round 175: the session knew an epoch; an answer of version 10 has no place for its end."""
+def test_a_fetch_session_continues_in_an_older_version() -> None:
+    """Seed 1, round 175: the session knew an epoch; a response of version 10 cannot carry its end."""
     wanted = FetchRequest.FetchPartition(
         partition=0,
         fetch_offset=1000,
@@ -204,10 +204,10 @@ def test_a_fetch_session_goes_on_in_an_older_version() -> None:
 
 
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
-def test_partitions_that_no_topic_has_are_left_out_when_a_group_moves_to_the_newer_protocol(
+def test_nonexistent_partitions_are_dropped_in_a_group_upgrade(
     assignor: str,
 ) -> None:
-    """Found by seed 1: the leader of a classic group gave a member the partition -2^31."""
+    """Found by seed 1: the leader of a classic group assigned partition -2^31 to a member."""
     topic = ConsumerProtocolAssignment.TopicPartition(topic="alpha", partitions=[0, -1, -(2**31)])
     given = pack(">h", 1) + encode(ConsumerProtocolAssignment(assigned_partitions=[topic]), 1)
     subscription = pack(">h", 1) + encode(ConsumerProtocolSubscription(topics=["alpha"]), 1)

@@ -1,6 +1,7 @@
-"""Our clients against a broker whose answers are damaged: clear errors, nothing unforeseen, bounded memory.
+"""Our clients against a broker with damaged responses: clear errors, no unexpected exceptions, bounded
+memory.
 
-In a simulated world: a real node, and between it and the clients a host that changes some of its answers.
+In a simulated world: a real node, and in front of it a proxy that changes some of its responses.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _ROUNDS = 4
 
 
 class _Towards(asyncio.Protocol):
-    """The side of the node: its answers come here, and some go on damaged."""
+    """The connection to the node: receives its responses and damages some."""
 
     def __init__(self, proxy: _Proxy, client: asyncio.Transport) -> None:
         self._proxy = proxy
@@ -46,7 +47,7 @@ class _Towards(asyncio.Protocol):
 
 
 class _From(asyncio.Protocol):
-    """The side of a client."""
+    """The connection from a client."""
 
     def __init__(self, proxy: _Proxy) -> None:
         self._proxy = proxy
@@ -82,7 +83,7 @@ class _From(asyncio.Protocol):
 
 
 class _Proxy:
-    """Listens as `hostile:9092`, which is what the node advertises."""
+    """Listens as `hostile:9092`, the node's advertised address."""
 
     def __init__(self, network: Network, draw: random.Random) -> None:
         self.network = network
@@ -105,7 +106,7 @@ class _Proxy:
 
 
 async def _outcome(work: Awaitable[Any]) -> str:
-    """How it ended: every end is fine that a program can deal with."""
+    """The outcome: any error is fine that a program can handle."""
     try:
         async with asyncio.timeout(30):
             await work
@@ -141,7 +142,7 @@ async def _administer(client: SimulatedClient, number: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_damaged_answers_end_in_errors_that_a_program_can_handle(seed: int) -> None:
+def test_damaged_responses_raise_errors_that_a_program_can_handle(seed: int) -> None:
     draw = random.Random(seed)
     advertised = "PLAINTEXT://hostile:9092,CONTROLLER://node-1:9093"
     with World(seed) as world:
@@ -153,7 +154,7 @@ def test_damaged_answers_end_in_errors_that_a_program_can_handle(seed: int) -> N
         async def program() -> None:
             outcomes.append(await _outcome(_produce(client)))
             assert outcomes == ["done"], "the way through the proxy does not work"
-            tracemalloc.start()  # now that all is imported, which takes long when it is traced
+            tracemalloc.start()  # after all imports, which are slow when traced
             proxy.share = 0.12
             for number in range(_ROUNDS):
                 for work in (

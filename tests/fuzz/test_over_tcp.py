@@ -1,7 +1,8 @@
-"""A node process under thousands of frames over real sockets: many connections, pipelined, in pieces, cut.
+"""A node process under thousands of frames over real sockets: many connections, pipelined, in pieces,
+truncated.
 
-At the end it serves an unmodified client, has every record that it had, no more sockets than before, has not
-taken more memory than four times the largest frame and 64 MB, and has logged no error.
+At the end it serves an unmodified client, has all its records and no more sockets than before, has used at
+most four times the largest frame plus 64 MB of memory, and has logged no error.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ MEMORY_BYTES_MAX = 4 * FRAME_BYTES_MAX + 64 * 1024 * 1024
 VALUES = [b"kept-%d" % number for number in range(1000)]
 CONNECTIONS = 60
 PATIENCE_S = 5.0
-"""Then a connection is given up: a request on it asked to wait longer, or a length is wrong."""
+"""The time after which a connection is given up: a request asked to wait longer, or a length is wrong."""
 
 _UNTOUCHED = frozenset({57, 64, 80, 81})
-"""UpdateFeatures, UnregisterBroker and the voters: what they do to a node they do rightly."""
+"""UpdateFeatures, UnregisterBroker and the voters' APIs: they legitimately break the node."""
 _PARTITIONS_MAX = 16
 _LAST_NUMBER = b"\x7e\xad\xbe\xef"
 _LAST = request_frame(ApiVersionsRequest(), 0, int.from_bytes(_LAST_NUMBER, "big"), "fuzz")
@@ -60,7 +61,7 @@ def broker() -> Iterator[Broker]:
         yield running
 
 
-def test_a_node_process_takes_any_bytes(broker: Broker) -> None:
+def test_a_node_process_survives_any_bytes(broker: Broker) -> None:
     sockets, threads = _sockets(broker), _status(broker, "Threads")
     sender = _Sender(broker.port)
     asyncio.run(sender.run(FRAMES))
@@ -80,7 +81,7 @@ def test_a_node_process_takes_any_bytes(broker: Broker) -> None:
 
 
 class _Sender:
-    """Draws frames and sends them from many connections at once."""
+    """Draws frames and sends them on many connections concurrently."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -119,21 +120,21 @@ class _Sender:
             try:
                 await self._say(reader, writer)
             except (OSError, asyncio.IncompleteReadError):
-                continue  # the node closed it, as it may; or nothing came, where a request asked to wait
+                continue  # closed by the node, or a request asked to wait
             finally:
                 writer.transport.abort()
 
     async def _say(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         draw = self._draw
         manner = draw.random()
-        if manner < 0.3:  # what clients say first
+        if manner < 0.3:  # the first request of clients
             writer.write(request_frame(ApiVersionsRequest(), 0, 1, "fuzz"))
             read_response(await _answer(reader), 18, 0)
         damaged_share = draw.choice((0, 0, 0.1, 1))
         frames = [self._next(damaged_share) for _ in range(draw.choice((1, 1, 2, 5, 20)))]
         self.frames += len(frames)
         data = b"".join(frames) + _LAST
-        if manner > 0.8:  # cut in the middle of a frame
+        if manner > 0.8:  # truncated in the middle of a frame
             data = data[: int(draw.random() * len(data))]
         if draw.random() < 0.3:
             for start in range(0, len(data), max(len(data) // 4, 1)):
@@ -145,7 +146,7 @@ class _Sender:
             await writer.drain()
         if manner > 0.8:
             if draw.random() < 0.5:
-                return  # without a word
+                return  # without a response
             writer.write_eof()
         async with asyncio.timeout(PATIENCE_S):
             while (await _answer(reader))[:4] != _LAST_NUMBER:
@@ -158,7 +159,7 @@ async def _answer(reader: asyncio.StreamReader) -> bytes:
 
 
 def _may_be_sent(frame: bytes) -> bool:
-    """Not what would rightly change the node as a whole, or fill its disk."""
+    """Whether it leaves the node as a whole intact, and does not fill its disk."""
     if int.from_bytes(frame[4:6], "big", signed=True) in _UNTOUCHED:
         return False
     try:
@@ -178,7 +179,7 @@ def _may_be_sent(frame: bytes) -> bool:
 
 
 def _read_back(broker: Broker) -> list[bytes]:
-    """With librdkafka."""
+    """Read the records with librdkafka."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "after"})
     try:
         consumer.assign([TopicPartition(KEPT, 0, 0)])
@@ -207,10 +208,10 @@ def _sockets(broker: Broker) -> int:
         try:
             count += os.readlink(entry).startswith("socket:")
         except FileNotFoundError:
-            continue  # closed while we looked
+            continue  # closed meanwhile
     return count
 
 
-def test_what_would_change_the_node_as_a_whole_is_not_sent() -> None:
+def test_destructive_requests_are_not_sent() -> None:
     assert not _may_be_sent(pack(">ihhih", 10, 64, 0, 1, -1))
     assert _may_be_sent(pack(">ihhih", 10, 3, 0, 1, -1))

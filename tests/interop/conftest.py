@@ -1,4 +1,4 @@
-"""What the tests with real peers share: the `peer` mark, and what the brokers logged beside a failure."""
+"""Common parts of the tests with real peers: the `peer` mark, and the brokers' logs in failure reports."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _logged_since(file: Path, size: int) -> list[str]:
-    """The last lines that a broker logged while the test ran, each cut to a readable length."""
+    """The last lines that a broker logged during the test, each truncated to a readable length."""
     if not file.exists():
         return []
     with file.open("rb") as log:

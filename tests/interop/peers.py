@@ -40,15 +40,15 @@ _CI_PATIENCE = 4
 
 
 class PeerMissing(RuntimeError):
-    """A peer cannot be had on this machine; the message says what to install."""
+    """A peer is not available on this machine; the message says what to install."""
 
 
 class BrokerFailed(RuntimeError):
-    """A broker process did not start or stop; the message carries the end of its log."""
+    """A broker process did not start or stop; the message contains the end of its log."""
 
 
 def peer_missing(reason: str) -> NoReturn:
-    """Skip the running test, or fail where skipping would hide something (CI, benchmarks)."""
+    """Skip the running test, or fail where skipping would hide a problem (CI, benchmarks)."""
     if os.environ.get("CI") != "true" and "PYTEST_CURRENT_TEST" in os.environ:
         import pytest
 
@@ -64,7 +64,7 @@ def _tool(name: str, package: str) -> str:
 
 
 def _build_once(target: Path, build: Callable[[Path], None]) -> Path:
-    """`target`, made by `build` in a temporary directory and renamed, by one process at a time."""
+    """`target`, created by `build` in a temporary directory and renamed, by one process at a time."""
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -134,7 +134,7 @@ def _maven_jars(name: str, what: str) -> list[str]:
 
 
 def kafka_shell_class_path() -> str:
-    """What Kafka's metadata shell needs besides; fetched by Maven the first time."""
+    """The additional jars of Kafka's metadata shell; fetched by Maven the first time."""
     target = PEERS / f"kafka-shell-{KAFKA_VERSION}"
     maven = None if target.exists() else _tool("mvn", "maven")
 
@@ -288,7 +288,7 @@ _started: dict[int, subprocess.Popen[bytes]] = {}
 
 
 def start_process(command: Sequence[str], **options: object) -> subprocess.Popen[bytes]:
-    """Start a process that does not outlive this one."""
+    """Start a process that exits with this one."""
     process: subprocess.Popen[bytes] = subprocess.Popen(command, **options)  # type: ignore[call-overload]
     _started[process.pid] = process
     return process
@@ -320,7 +320,7 @@ def free_port() -> int:
 
 
 def patience() -> int:
-    """How much longer than elsewhere is waited in CI: a machine that is busy is no fault of the product."""
+    """The factor for timeouts in CI: a busy machine is not a bug of the product."""
     return _CI_PATIENCE if os.environ.get("CI") == "true" else 1
 
 
@@ -340,7 +340,7 @@ def wait_until(
 
 
 def answers_metadata(host: str, port: int, timeout_s: float = 2.0) -> bool:
-    """Whether a broker answers a Metadata request and counts itself among the live brokers."""
+    """Whether a broker answers a Metadata request and lists itself among the live brokers."""
     request = struct.pack(">hhih", 3, 1, 7, 5) + b"probe" + struct.pack(">i", 0)
     try:
         with socket.create_connection((host, port), timeout=timeout_s) as connection:
@@ -460,7 +460,7 @@ class BrokerProcess:
             raise BrokerFailed(f"formatting for {self.kind} failed:\n{result.stdout}{result.stderr}")
 
     def start(self, *, wait: bool = True) -> Self:
-        """Format if needed, start, and wait until metadata is answered."""
+        """Format if needed, start, and wait until Metadata is answered."""
         assert self.process is None, f"the {self.kind} broker runs already"
         self.write_properties()
         self.format()
@@ -491,7 +491,7 @@ class BrokerProcess:
             raise BrokerFailed(f"{error}\n{self.log_tail()}") from error
 
     def stop(self) -> int:
-        """SIGTERM, then wait for the end; the exit code. A broker that hangs is killed and reported."""
+        """SIGTERM, then wait for the exit; return the exit code. A hanging broker is killed and reported."""
         assert self.process is not None, f"the {self.kind} broker is not running"
         process = self.process
         if process.poll() is None:
@@ -505,7 +505,7 @@ class BrokerProcess:
         return code
 
     def kill(self) -> None:
-        """kill -9: nothing is flushed, nothing is said."""
+        """kill -9: nothing is flushed."""
         assert self.process is not None, f"the {self.kind} broker is not running"
         self._forget()
 
@@ -582,7 +582,7 @@ class KafkaBroker(BrokerProcess):
 
 
 class OttlaBroker(BrokerProcess):
-    """An Ottla node, started by the commands that carry Kafka's names from the same properties."""
+    """An Ottla node, started by the Kafka-named commands from the same properties."""
 
     kind = "ottla"
 
@@ -606,7 +606,7 @@ BROKER_KINDS: dict[str, type[BrokerProcess]] = {"kafka": KafkaBroker, "ottla": O
 
 @contextlib.contextmanager
 def running(kind: str, directory: Path | None = None, **options: object) -> Iterator[BrokerProcess]:
-    """A started broker of the named kind, killed at the end whatever happens."""
+    """A started broker of this kind, killed at the end in any case."""
     broker = BROKER_KINDS[kind](directory, **options)  # type: ignore[arg-type]
     with broker:
         yield broker

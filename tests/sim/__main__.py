@@ -1,10 +1,10 @@
-"""`python -m tests.sim SEED [RUNS]`: simulated clusters, one for each seed, from SEED on.
+"""`python -m tests.sim SEED [RUNS]`: simulates a cluster for each seed, from SEED on.
 
-Each runs the workload of `tests.sim.workload` under faults, and is judged by `tests.sim.checker`;
-with --smoke it is the small story of `smoke.py`. A run that fails prints its timeline, what was broken, its
-seed, the commit and the command that replays it, and draws the timeline. One run in twenty is repeated by
-another process of Python, with other hashes of texts, and must leave the same trace. What many runs need of
-memory is what a few need: what a node or client kept for ever would show.
+Each run executes the workload of `tests.sim.workload` under faults, and `tests.sim.checker` checks its
+history; with --smoke it is the small story of `smoke.py`. A run that fails prints its timeline, the faults,
+its seed, the commit and the command that replays it, and draws the timeline. One run in twenty is repeated in
+another Python process with another hash seed, and must leave the same trace. Many runs must not need more
+memory than a few, which reveals leaks in nodes and clients.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from pathlib import Path
 from ottla.testing.world import World
 from tests.sim import smoke
 from tests.sim.scenarios import SCENARIOS, Scenario, of_seed
-from tests.sim.workload import tell
+from tests.sim.workload import run_in
 from tests.sim.workload.story import CALM_S
 
 REPEAT_EVERY = 20
 TIMELINE_LINES = 200
 MEMORY_RUNS = 10
 OBJECTS_GROWTH_MAX = 30_000
-"""After a run nothing of it is left: so many objects of Python more than after the first runs are a leak. One
+"""After a run its objects are freed: this many more Python objects than after the first runs are a leak. One
 cluster has several times as many."""
 MEMORY_BYTES_MAX = 2 << 30
 """Worlds do not collect garbage while they run, so one needs some hundred MiB, which the process keeps."""
@@ -88,7 +88,7 @@ def main() -> int:
 
 
 class Memory:
-    """What this process has after each run, and has had at most."""
+    """The memory of this process after each run, and its maximum."""
 
     def __init__(self) -> None:
         self._runs = 0
@@ -124,11 +124,11 @@ def _scenario(seed: int, options: argparse.Namespace) -> Scenario | None:
     return None if options.scenario is None else SCENARIOS[options.scenario]
 
 
-def _tell(world: World, options: argparse.Namespace) -> None:
+def _run_story(world: World, options: argparse.Namespace) -> None:
     if options.smoke:
         smoke.run(world, seconds=options.seconds, faults=_faults(options))
         return
-    outcome = tell(
+    outcome = run_in(
         world,
         seconds=options.seconds,
         faults=_faults(options),
@@ -143,13 +143,13 @@ def _run(seed: int, options: argparse.Namespace) -> bool:
     began = time.process_time()
     with World(seed) as world:
         try:
-            _tell(world, options)
-        except Exception:  # noqa: BLE001 - shown, and counted
+            _run_story(world, options)
+        except Exception:  # noqa: BLE001 - printed, and counted
             print(world.history(TIMELINE_LINES))
             traceback.print_exc(file=sys.stdout)
             drawn = Path(options.picture or f"sim-{seed}.svg")
             drawn.write_text(world.picture())
-            _say_failed(seed, options)
+            _print_failure(seed, options)
             print(f"picture: {drawn}", flush=True)
             return False
         if options.picture is not None:
@@ -165,7 +165,7 @@ def _run(seed: int, options: argparse.Namespace) -> bool:
 
 def _trace(seed: int, options: argparse.Namespace) -> str:
     with World(seed) as world:
-        _tell(world, options)
+        _run_story(world, options)
         return world.trace_hash
 
 
@@ -183,11 +183,11 @@ def _repeats(seed: int, trace: str, options: argparse.Namespace) -> bool:
     if again.stdout.strip() == trace:
         return True
     print(f"seed {seed}: another process has the trace {again.stdout.strip()}, not {trace}\n{again.stderr}")
-    _say_failed(seed, options)
+    _print_failure(seed, options)
     return False
 
 
-def _say_failed(seed: int, options: argparse.Namespace) -> None:
+def _print_failure(seed: int, options: argparse.Namespace) -> None:
     given = f" --faults '{options.faults}'" if options.faults is not None else ""
     given += f" --scenario '{options.scenario}'" if options.scenario is not None else ""
     given += f" --calm {options.calm:g}" if options.calm != CALM_S else ""

@@ -1,14 +1,13 @@
-"""A life of a node's log directories on a simulated disk, and what must be found after a loss of power.
+"""The life of a node's log directories on a simulated disk, and the checks after a power loss.
 
-Two partitions live in it: one that is written, rolled, truncated, shortened at its start and flushed, and one
-that is compacted. There are several kinds of lives (`KINDS`): of logs alone, of a follower that copies a log
-with gaps, and of moves between two directories, each a file system of its own. After each step, and at each
-sync within it, the test loses power in every legal way and starts again: `judge` says whether what came back
-keeps the promises.
+It has two partitions: a plain one that is written, rolled, truncated, shortened at its start and flushed, and
+a compacted one. There are several kinds of lives (`KINDS`): logs alone, a follower that copies a log with
+gaps, and moves between two directories on separate file systems. After each step, and at each sync within it,
+the test loses power in every legal way and starts again: `judge` checks the guarantees.
 
-What was flushed is a promise: it is there, unless it was truncated or deleted since. What was not may be
-gone, from the end on; and whatever is there is a prefix of one of the contents that the log had in turn. If
-only the process was killed, all of it is there.
+Flushed records survive, unless they were truncated or deleted since. Unflushed ones may be lost from the end
+on; the remaining ones are a prefix of one of the successive contents of the log. If only the process was
+killed, everything survives.
 """
 
 from __future__ import annotations
@@ -45,9 +44,9 @@ _T = TypeVar("_T")
 
 
 class InstantDisk(SimulatedDisk):
-    """Blocking work is done when it is asked for: only the order of changes matters here, not time.
+    """Executes blocking work at once: only the order of changes matters here, not time.
 
-    `moments` are the contents before each sync: what a loss of power in the middle of a step starts from.
+    `moments` has the contents before each sync: the states at which power may be lost within a step.
     """
 
     moments: list[Storage] | None = None
@@ -84,22 +83,22 @@ Step: TypeAlias = Callable[["Life"], Awaitable[None]]
 
 
 class Life:
-    """What was done so far, step by step."""
+    """The steps so far."""
 
     def __init__(self, seed: int, model: Model, kind: str = "log") -> None:
         self.kind = kind
         self.paths = ("/a", "/b") if kind == "move" else ("/a",)
-        self.chance = random.Random(seed)
+        self.rng = random.Random(seed)
         self.disk = InstantDisk(random.Random(seed), model=model)
         self.steps: list[str] = []
-        self.contents: list[list[bytes]] = [[]]  # of the plain log: up to each truncation, and now
+        self.contents: list[list[bytes]] = [[]]  # of the plain log: before each truncation, and now
         self.ends = [0]  # of its batches
-        self.flushed = 0  # the plain log is promised up to here
+        self.flushed = 0  # the plain log is flushed up to here
         self.start = 0
-        # Of the compacted log, by offset, up to each truncation and now; None where compaction left nothing.
+        # Of the compacted log, by offset, before each truncation and now; None for compacted records.
         self.keys: list[list[tuple[bytes, bytes] | None]] = [[]]
         self.keys_flushed = 0
-        self.flushed_before = self.keys_flushed_before = 0  # what was promised before this step
+        self.flushed_before = self.keys_flushed_before = 0  # flushed before this step
         self.cut: tuple[Partition, int] | None = None  # by this step
         self.epoch = 0
         self.producer, self.sequence = 7, 0
@@ -127,10 +126,10 @@ class Life:
             self.compacted = log
 
     async def step(self, chosen: Step | None = None) -> list[Storage]:
-        """Do something; the moments within it, and the one after it."""
+        """Take a step; return the moments within it, and the one after it."""
         if chosen is None:
             name, weight = zip(*STEPS[self.kind], strict=True)
-            chosen = self.chance.choices(name, weight)[0]
+            chosen = self.rng.choices(name, weight)[0]
         self.steps.append(chosen.__name__)
         self.flushed_before, self.keys_flushed_before = self.flushed, self.keys_flushed
         self.disk.moments = []
@@ -141,11 +140,11 @@ class Life:
     # Steps
 
     async def append(self) -> None:
-        for _ in range(self.chance.randrange(1, 4)):
+        for _ in range(self.rng.randrange(1, 4)):
             self.number += 1
-            count = self.chance.randrange(1, 4)
-            value = b"%d" % self.number + b"." * self.chance.choice((0, 20, 500))
-            if self.chance.random() < 0.4:
+            count = self.rng.randrange(1, 4)
+            value = b"%d" % self.number + b"." * self.rng.choice((0, 20, 500))
+            if self.rng.random() < 0.4:
                 data = produced(self.producer, self.sequence, count, value=value)
                 self.sequence += count
             else:
@@ -176,11 +175,11 @@ class Life:
         await self.directories.checkpoint_high_watermarks()
 
     async def truncate(self) -> None:
-        """As a follower that finds that it has more than its new leader."""
+        """Truncate like a follower with more records than its new leader."""
         ends = [end for end in self.ends if self.start <= end < self.plain.log_end_offset]
         if not ends:
             return
-        offset = self.chance.choice(ends[-4:])
+        offset = self.rng.choice(ends[-4:])
         self.cut = (PLAIN, offset)
         await self.directories.truncate_to(self.plain, offset)
         self.epoch += 1
@@ -192,7 +191,7 @@ class Life:
 
     async def delete_records(self) -> None:
         end = self.plain.log_end_offset
-        offset = self.chance.randrange(self.start, end + 1)
+        offset = self.rng.randrange(self.start, end + 1)
         self.plain.increase_log_start_offset(offset, "a test")
         self.start = max(self.start, offset)
         await self.directories.checkpoint_log_starts()
@@ -200,26 +199,26 @@ class Life:
         await self.directories.delete_due()
 
     async def append_keys(self) -> None:
-        for _ in range(self.chance.randrange(1, 5)):
+        for _ in range(self.rng.randrange(1, 5)):
             pair = self._pair()
             append(self.compacted, memoryview(build_batch([Record(0, START_MS, *pair)])))
             self.keys[-1].append(pair)
 
     def _pair(self) -> tuple[bytes, bytes]:
         self.number += 1
-        return b"k%d" % self.chance.randrange(4), b"%d" % self.number + b"." * 100
+        return b"k%d" % self.rng.randrange(4), b"%d" % self.number + b"." * 100
 
     async def fetch_keys(self) -> None:
-        """As a follower of a leader that has compacted its log."""
+        """Fetch like a follower of a leader that has compacted its log."""
         content, keys = b"", self.keys[-1]
-        for _ in range(self.chance.randrange(1, 5)):
-            keys += [None] * self.chance.choice((0, 0, 1, 5))
+        for _ in range(self.rng.randrange(1, 5)):
+            keys += [None] * self.rng.choice((0, 0, 1, 5))
             pair = self._pair()
             content += build_batch(
                 [Record(0, START_MS, *pair)], base_offset=len(keys), leader_epoch=self.epoch
             )
             keys.append(pair)
-            if self.chance.random() < 0.5:
+            if self.rng.random() < 0.5:
                 self.compacted.append_as_follower(memoryview(bytearray(content)))
                 content = b""
         if content:
@@ -227,12 +226,12 @@ class Life:
         self.compacted.advance_high_watermark(self.compacted.log_end_offset)
 
     async def truncate_keys(self) -> None:
-        """To anywhere above what is compacted here, also between two batches."""
+        """Truncate above the compacted part, possibly between two batches."""
         first = self.directories.cleaner.cleaned_offset(COMPACTED, self.compacted) or 0
         end = self.compacted.log_end_offset
         if first >= end:
             return
-        offset = self.chance.randrange(first, end)
+        offset = self.rng.randrange(first, end)
         self.cut = (COMPACTED, offset)
         await self.directories.truncate_to(self.compacted, offset)
         self.epoch += 1
@@ -243,8 +242,8 @@ class Life:
         await self.directories.flush_due()
 
     async def move(self) -> None:
-        log = self.chance.choice((self.plain, self.compacted))
-        self.directories.move(log.topic, log.partition, self.chance.choice(self.paths))
+        log = self.rng.choice((self.plain, self.compacted))
+        self.directories.move(log.topic, log.partition, self.rng.choice(self.paths))
 
     async def move_plain(self) -> None:
         self._move_away(self.plain)
@@ -260,7 +259,7 @@ class Life:
         await self.directories.copy_futures()
 
     async def copy(self) -> None:
-        for _ in range(self.chance.randrange(1, 4)):
+        for _ in range(self.rng.randrange(1, 4)):
             await self.directories.copy_futures()
         await self.directories.delete_due()
 
@@ -273,13 +272,13 @@ class Life:
             pass
         await self.directories.delete_due()
 
-    # After the loss of power
+    # After a power loss
 
     async def judge(
         self, storage: Storage, *, is_within: bool = False, is_killed: bool = False
     ) -> str | None:
-        """Start again on what is left: within the last step or after it, or of a process that was killed
-        after it. What is wrong with it, or None."""
+        """Start again on the remaining content: within the last step, after it, or after a kill of the
+        process. Return the error, or None."""
         disk = InstantDisk(random.Random(1), storage=storage)
         directories = directories_on(disk, self.paths, lambda partition, log: None)
         directories.open(node_id=1)
@@ -303,8 +302,8 @@ class Life:
         return f"after the moves have gone on, {wrong}" if wrong else None
 
     def _judge_cut(self, directories: LogDirectories, cut: tuple[Partition, int]) -> str | None:
-        """A file system that keeps no order of names may bring back some of the segments that a truncation
-        had renamed, and not others. What the truncation left is there, and the rest is as it was written."""
+        """Without order of names, a file system may bring back only some of the segments that a truncation
+        renamed. The log below the truncation must exist, and the rest must be as it was written."""
         partition, offset = cut
         log = directories.logs.get(partition)
         if log is None:
@@ -330,7 +329,7 @@ class Life:
         return f"{strange} was never written" if strange else None
 
     def _judge(self, directories: LogDirectories, flushed: int, keys_flushed: int) -> str | None:
-        for topic, partition in list(directories.futures):  # as the node does, where it knows of a replica
+        for topic, partition in list(directories.futures):  # as the node does for known replicas
             directories.create(topic, partition, TOPIC_IDS[topic], is_new=False)
         if directories.hosted.offline_partitions:
             return f"cannot be served: {directories.hosted.offline_partitions}"
@@ -358,8 +357,8 @@ class Life:
         return _lookups(log)
 
     def _may_lose_names(self, flushed: int, start: int) -> bool:
-        """A file system that keeps no order of names can lose a segment and keep the one behind it, as long
-        as nothing of it was flushed. None of those in use does."""
+        """Without order of names, a file system can lose a segment and keep the next one, if nothing of it
+        was flushed. No file system in use does."""
         return self.disk.storage.model == "posix" and flushed <= start
 
     def _judge_compacted(self, log: Log | None, promised: int) -> str | None:
@@ -386,7 +385,7 @@ class Life:
 
 
 def _is_prefix(content: list[bytes], start: int, end: int, found: list[bytes]) -> bool:
-    """Whether the records from `start` to `end` are those of `content`; a marker's value is its own."""
+    """Whether the records from `start` to `end` match `content`; a marker has its own value."""
     if end > len(content):
         return False
     return all(
@@ -395,7 +394,7 @@ def _is_prefix(content: list[bytes], start: int, end: int, found: list[bytes]) -
 
 
 def _lookups(log: Log) -> str | None:
-    """Every offset is found by the indexes where it is, and so is every timestamp."""
+    """The indexes find every offset and every timestamp."""
     records = read_all(log)
     for record in records:
         data = log.read(record.offset, 1, limit_offset=log.log_end_offset).records
@@ -403,7 +402,7 @@ def _lookups(log: Log) -> str | None:
         if header is None or not header.base_offset <= record.offset < header.next_offset:
             return f"offset {record.offset} is not found where it is"
     if len(log.segments) > 1 and log.segments[1].base_offset <= log.log_start_offset:
-        return None  # deleted segments came back; until they go again times are sought in them, as in Kafka
+        return None  # deleted segments came back, and are searched, as in Kafka
     for wanted in sorted({record.timestamp for record in records}):
         naive = next(record.offset for record in records if record.timestamp >= wanted)
         found = log.offset_for_timestamp(wanted)
@@ -474,4 +473,4 @@ SCRIPTS: dict[str, tuple[str, Sequence[Step]]] = {
         + [Life.fetch_keys, Life.copy_once, Life.copy_once, Life.fetch_keys],
     ),
 }
-"""(kind, steps) of short lives of which every moment is looked at."""
+"""(kind, steps) of short lives in which every moment is tested."""

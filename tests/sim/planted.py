@@ -1,6 +1,7 @@
-"""Bugs planted into production code, each a switch: proof that the workload and the checker find such bugs.
+"""Planted bugs in production code, each one switchable: they prove that the workload and the checker find
+such bugs.
 
-A plant is a list of patches, made anew for each run; what it patches is put back when the run is over.
+A plant is a list of patches, created anew for each run and reverted after it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from ottla.testing.world import SimulatedClient
 from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.metadata_records import ConfigRecord
-from tests.sim import aimed
+from tests.sim import targeted_stories
 from tests.sim.scenarios import SCENARIOS, Scenario, disks
 from tests.sim.workload import Outcome, run_story
 
@@ -60,7 +61,7 @@ REPORTED = "a node reported it"
 
 @dataclass(frozen=True, slots=True)
 class Plant:
-    """A bug; `faults` are those under which it does harm, `kinds` what it is found as."""
+    """A bug; `faults` are those under which it does harm, `kinds` the anomalies it causes."""
 
     name: str
     patches: Callable[[], list[Patch]]
@@ -68,10 +69,10 @@ class Plant:
     faults: tuple[str, ...] = ()
     seconds: float = 8.0
     scenario: str | Scenario | None = None
-    story: aimed.Aimed | None = None
-    """A small story that goes straight there, instead of a random one."""
+    story: targeted_stories.TargetedStory | None = None
+    """A targeted story that leads directly to the bug, instead of a random one."""
 
-    def tell(self, seed: int) -> Outcome:
+    def run(self, seed: int) -> Outcome:
         if self.story is not None:
             return self.story(seed)
         return run_story(
@@ -93,16 +94,16 @@ def planted(patches: list[Patch]) -> Iterator[None]:
 
 
 def kinds_of(outcome: Outcome) -> set[str]:
-    """What a run was found wrong as."""
+    """The kinds of anomalies in a run."""
     reported = {REPORTED} if outcome.unhandled else set()
     return {anomaly.kind for anomaly in outcome.anomalies} | reported
 
 
 def find(plant: Plant, seeds_max: int = SEEDS_MAX) -> tuple[int, Outcome]:
-    """How many seeds it took to find it, and the run that did; the last one where none did."""
+    """The number of seeds until a run found the bug, and that run; the last one if none did."""
     for number in range(1, seeds_max + 1):
         with planted(plant.patches()):
-            outcome = plant.tell(1000 + number)
+            outcome = plant.run(1000 + number)
         if plant.kinds & kinds_of(outcome):
             break
     return number, outcome
@@ -204,7 +205,7 @@ def _epoch_stays() -> list[Patch]:
     real = PartitionRegistration.merge
 
     def merge(before: PartitionRegistration, record: Any) -> PartitionRegistration:
-        return replace(real(before, record), leader_epoch=before.leader_epoch)
+        return real(before, record)._replace(leader_epoch=before.leader_epoch)
 
     return [(PartitionRegistration, "merge", merge)]
 
@@ -365,7 +366,7 @@ def _members_that_were_put_out_are_nobody() -> list[Patch]:
     return [(GroupMember, "metadata", property(metadata))]
 
 
-# Disks, compaction and what only scenarios meet
+# Disks, compaction and bugs that only scenarios reveal
 
 
 def _newest_of_a_key_dropped() -> list[Patch]:
@@ -436,10 +437,10 @@ def _old_epochs_taken() -> list[Patch]:
 # Copies, moves between disks, and the exchange of compacted segments
 
 
-def _deaths_in(*deeds: str) -> Scenario:
-    """Nodes die at the steps of one kind of work alone."""
+def _deaths_in(*effects: str) -> Scenario:
+    """Nodes die only at the steps of one kind of work."""
     found = SCENARIOS["copies and disks"]
-    return replace(found, aimed=(partial(disks.die_at_a_step, deeds=deeds),))
+    return replace(found, targeted_faults=(partial(disks.die_at_a_step, effects=effects),))
 
 
 def _segments_begin_behind_gaps() -> list[Patch]:
@@ -464,7 +465,7 @@ def _segments_begin_behind_gaps() -> list[Patch]:
 
 
 def _source_of_a_move_goes_first() -> list[Patch]:
-    """The copy takes the log's place before it is on stable storage."""
+    """The copy replaces the log before it is on stable storage."""
 
     async def advance(moves: Any, partition: Any, log: Any, future: Any) -> bool:
         if copied := await moves._copy_slice(partition, log, future):
@@ -507,7 +508,7 @@ def _producers_expire_batch_by_batch() -> list[Patch]:
     return [(ProducerStates, "restore", restore)]
 
 
-# Clients that wait for the wrong thing
+# Clients that wait for the wrong event
 
 
 def _batches_before_the_first_is_known() -> list[Patch]:
@@ -533,7 +534,7 @@ def _commits_wait_without_end() -> list[Patch]:
 
 PLANTS = (
     Plant("the last stable offset is the watermark", _stable_is_high, frozenset({"uncommitted read"})),
-    Plant("aborted transactions are not told to readers", _aborted_untold, frozenset({"aborted read"})),
+    Plant("fetch responses omit aborted transactions", _aborted_untold, frozenset({"aborted read"})),
     Plant(
         "retries of a producer are appended again",
         _duplicates_forgotten,
@@ -541,7 +542,7 @@ PLANTS = (
         ("reset", "isolate", "slow", "crash"),
         20.0,
     ),
-    Plant("a watermark goes back", _watermark_back, frozenset({"watermark went back"})),
+    Plant("a watermark decreases", _watermark_back, frozenset({"watermark went back"})),
     Plant(
         "a replica writes other bytes",
         _other_bytes_on_a_replica,
@@ -557,7 +558,7 @@ PLANTS = (
         30.0,
     ),
     Plant(
-        "the watermark is the leader's end",
+        "the watermark is the leader's log end",
         _watermark_of_the_leader_alone,
         frozenset({"lost write", "moved write", "lost after it was read", "two values"}),
         CUT_OFF,
@@ -569,29 +570,29 @@ PLANTS = (
         frozenset({"lost after it was read", "two values", "uncommitted read"}),
     ),
     Plant(
-        "followers do not cut what the leader does not have",
+        "followers do not truncate records that the leader lacks",
         _epochs_ignored_in_truncation,
         frozenset({"replicas differ", "not alive", "two values"}),
         CUT_OFF,
         30.0,
     ),
     Plant(
-        "a new leader has the epoch of the old one",
+        "a new leader keeps the old leader epoch",
         _epoch_stays,
         frozenset({"two leaders", "not alive"}),
         ("restart",),
         12.0,
     ),
     Plant(
-        "a follower is not woken for what came before it waited",
+        "a follower misses appends from before it waited",
         _growth_before_the_wait_missed,
         frozenset({"late"}),
     ),
     Plant("nodes replay settings differently", _images_differ, frozenset({"images differ"})),
-    Plant("the offset of an acknowledgement is wrong", _wrong_offset_told, frozenset({"moved write"})),
+    Plant("the offset in an acknowledgment is wrong", _wrong_offset_told, frozenset({"moved write"})),
     Plant("records go to another topic", _other_partition, frozenset({"stray value"})),
     Plant("a consumer drops a record", _record_dropped, frozenset({"skipped"})),
-    Plant("a consumer gives a record twice", _record_given_twice, frozenset({"reads out of order"})),
+    Plant("a consumer returns a record twice", _record_given_twice, frozenset({"reads out of order"})),
     Plant("a producer sends a record twice", _sent_twice, frozenset({"duplicate"})),
     Plant("committed offsets are not stored", _commits_dropped, frozenset({"offset went back"})),
     Plant(
@@ -604,7 +605,7 @@ PLANTS = (
         _offsets_of_aborted_transactions_kept,
         frozenset({"never processed"}),
     ),
-    Plant("an assignor gives partitions to two members", _two_owners, frozenset({"two owners"})),
+    Plant("an assignor assigns partitions to two members", _two_owners, frozenset({"two owners"})),
     Plant(
         "compaction drops the newest value of a key",
         _newest_of_a_key_dropped,
@@ -613,21 +614,21 @@ PLANTS = (
         scenario="compaction and retention",
     ),
     Plant(
-        "compaction takes aborted records for good ones",
+        "compaction treats aborted records as committed",
         _aborted_records_count_in_compaction,
         frozenset({"lost key", "aborted records", "resurrected"}),
         seconds=15.0,
         scenario="compaction and retention",
     ),
     Plant(
-        "retention deletes what is young",
+        "retention deletes young segments",
         _young_segments_deleted,
         frozenset({"lost write"}),
         seconds=12.0,
         scenario="bits flip",
     ),
     Plant(
-        "readers do not look at checksums",
+        "readers ignore checksums",
         _checksums_not_read,
         frozenset({"unknown value", "two values", "skipped"}),
         seconds=15.0,
@@ -648,87 +649,87 @@ PLANTS = (
         scenario="cut in halves",
     ),
     Plant(
-        "a timer that fires late judges the leader at once",
+        "a late timer deposes the leader at once",
         _late_timers_judge,
         frozenset({"needless election"}),
         scenario="late timers",
     ),
     Plant(
-        "one that lost its tail may lead",
+        "a replica that lost its tail may lead",
         _lost_tails_ignored,
         frozenset({"lost write", "moved write", "two values"}),
         seconds=15.0,
         scenario="last one standing",
     ),
     Plant(
-        "old epochs of producers are as good as new ones",
+        "old producer epochs are accepted",
         _old_epochs_taken,
         frozenset({"aborted read", "aborted records", "torn transaction", "processed twice", "duplicate"}),
         seconds=15.0,
         scenario="late requests",
     ),
     Plant(
-        "a member that its group put out is a consumer without a group",
+        "a removed member counts as a consumer without a group",
         _members_that_were_put_out_are_nobody,
         frozenset({"processed twice", "offset went back"}),
         seconds=12.0,
         scenario="zombies",
     ),
     Plant(
-        "the offsets of a transaction are taken from anybody",
+        "any member may commit offsets in a transaction",
         _members_of_transactions_unchecked,
         frozenset({"processed twice", "offset went back"}),
         seconds=12.0,
         scenario="zombies",
     ),
     Plant(
-        "a move gives the source up before the copy is on stable storage",
+        "a move drops the source before the copy is on stable storage",
         _source_of_a_move_goes_first,
         frozenset({"lost key", "lost write"}),
         seconds=15.0,
         scenario=_deaths_in("died at the end of a move"),
     ),
     Plant(
-        "recovery deletes what lies behind a gap of a copied log",
+        "recovery deletes the records after a gap in a copied log",
         _segments_begin_behind_gaps,
         frozenset({"lost key"}),
-        story=aimed.copied_gaps_and_a_kill,
+        story=targeted_stories.copied_gaps_and_a_kill,
     ),
     Plant(
         "metadata of a known partition epoch drops a pending ISR expansion",
         _metadata_ends_a_pending_expansion,
         frozenset({"lost write"}),
-        story=aimed.metadata_that_repeats_an_answer,
+        story=targeted_stories.metadata_that_repeats_an_answer,
     ),
     Plant(
-        "a record is acknowledged though its flush failed",
+        "a record is acknowledged although its flush failed",
         _failed_flush_acknowledged,
         frozenset({"lost write"}),
-        story=aimed.failed_sync,
+        story=targeted_stories.failed_sync,
     ),
     Plant(
-        "a producer expires batch by batch",
+        "producers expire batch by batch in recovery",
         _producers_expire_batch_by_batch,
         frozenset({"duplicate"}),
-        story=aimed.old_timestamps_and_a_clean_restart,
+        story=targeted_stories.old_timestamps_and_a_clean_restart,
     ),
     Plant(
-        "a producer does not wait until a partition knows it",
+        "a producer does not wait for its first batch in a partition",
         _batches_before_the_first_is_known,
         frozenset({"late", "reordering", "lost write"}),
-        story=aimed.first_batch_refused,
+        story=targeted_stories.first_batch_refused,
     ),
     Plant(
         "bytes of paused partitions count as buffered",
         _paused_bytes_count,
         frozenset({"late"}),
-        story=aimed.paused_partition,
+        story=targeted_stories.paused_partition,
     ),
     Plant(
-        "the timeout of a commit begins after those before it",
+        "the timeout of a commit starts after earlier commits",
         _commits_wait_without_end,
         frozenset({"late"}),
-        story=aimed.commit_while_nobody_answers,
+        story=targeted_stories.commit_while_nobody_answers,
     ),
-    Plant("generations go back", _generations_back, frozenset({"generation went back"})),
+    Plant("generations decrease", _generations_back, frozenset({"generation went back"})),
 )

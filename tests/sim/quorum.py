@@ -1,7 +1,7 @@
 """`python -m tests.sim.quorum [SEEDS] [FIRST]`: simulated quorums, half of them dynamic and half static.
 
-The quorums are those of `tests/unit/raft/simulation.py`: the replicas of ottla.raft alone, without brokers,
-under lost, late and repeated messages, cuts, crashes, slow disks, and voters that come and go.
+The quorums are those of `tests/unit/raft/simulation.py`: replicas of ottla.raft without brokers, with lost,
+late and repeated messages, cuts, crashes, slow disks, and changing voters.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.unit.raft.simulation import World
 
 
 def run(seed: int) -> None:
-    """Raises `Broken`, which names the seed, where something does not hold."""
+    """Run a seed; raises `Broken`, which names the seed, if an invariant fails."""
     if seed % 2 == 0:
         World(seed).run()
     else:
@@ -29,7 +29,7 @@ def main() -> int:
     for seed in range(first, first + count):
         try:
             run(seed)
-        except Exception:  # noqa: BLE001 - shown, and counted
+        except Exception:  # noqa: BLE001 - printed, and counted
             traceback.print_exc(file=sys.stdout)
             print(f"FAILED: quorum {seed}\nreplay: python -m tests.sim.quorum 1 {seed}", flush=True)
             failed.append(seed)

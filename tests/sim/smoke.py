@@ -1,7 +1,7 @@
-"""A small story for any seed: records are written and read while nodes and networks fail; then it is checked.
+"""A small story for any seed: writes and reads records while nodes and networks fail; then checks the log.
 
-An idempotent producer writes numbered values, two members of a group read them, and a nemesis breaks what the
-seed says. When all is mended, what was acknowledged must be in the log once, in order, where the broker said.
+An idempotent producer writes numbered values, two members of a group read them, and a nemesis injects the
+seed's faults. After the repair, acknowledged records must be in the log once, in order, at their offsets.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from ottla.wire.errors import KafkaError
 
 TOPIC = "story"
 CALM_S = 45.0
-"""How long clients have, after the healing, before they are asked to finish: more than request.timeout.ms,
-the time in which they notice a connection to a host that lost its power."""
+"""How long clients continue after the repair: longer than request.timeout.ms, after which they notice a
+connection to a host that lost power."""
 FINISH_S_MAX = 240.0
 _POWER_FAULTS = {"power", "crash within change", "failing disk"}
 
 
 class Broken(AssertionError):
-    """Something that must hold does not."""
+    """An invariant does not hold."""
 
 
 @dataclass
 class Story:
-    """What the clients of one run know."""
+    """The state of one run's clients."""
 
     world: World
     partitions: int
@@ -43,8 +43,8 @@ class Story:
 
     async def create(self, client: SimulatedClient) -> None:
         async with client.admin() as admin:
-            # Hosts lose power one after the other, and with it what was not flushed: as in Kafka, a record
-            # survives that on all its replicas where the topic says that it is flushed first.
+            # Hosts lose power one after the other, and with it unflushed records: as in Kafka, a record
+            # survives that on all its replicas only if the topic flushes before the acknowledgment.
             flushed = {"flush.messages": "1"} if _POWER_FAULTS & {*self.faults} else {}
             replicas = min(sum(node.is_broker for node in self.world.nodes.values()), 3)
             await admin.create_topics([NewTopic(TOPIC, self.partitions, replicas, configs=flushed)])
@@ -75,7 +75,7 @@ class Story:
         settings = {
             "group_id": "readers",
             "auto_offset_reset": "earliest",
-            # A join waits for so long: also for a coordinator whose host has lost its power meanwhile.
+            # A join may wait this long, even for a coordinator whose host has lost power meanwhile.
             "max_poll_interval_ms": 20_000,
         }
         async with client.consumer(topics=[TOPIC], **settings) as consumer:
@@ -84,7 +84,7 @@ class Story:
                     self.seen.append((record.value.decode(), record.partition, record.offset))
 
     async def read_all(self, client: SimulatedClient) -> list[tuple[str, int, int]]:
-        """Everything, from the beginning to the end that the log has now."""
+        """Everything from the beginning to the current end of the log."""
         found: list[tuple[str, int, int]] = []
         async with client.consumer(auto_offset_reset="earliest") as consumer:
             parts = await consumer.partitions_for(TOPIC)
@@ -95,7 +95,7 @@ class Story:
                     found.append((record.value.decode(), record.partition, record.offset))
         return found
 
-    async def tell(self, seconds: float, faults: Sequence[str]) -> None:
+    async def run(self, seconds: float, faults: Sequence[str]) -> None:
         world, self.faults = self.world, faults
         await world.start()
         writer, readers = world.client("writer"), [world.client("reader-1"), world.client("reader-2")]
@@ -118,8 +118,8 @@ class Story:
             there = at.get((partition, offset))
             if there != value:
                 raise Broken(f"{value} was read at {partition}/{offset}: there is {there}")
-        # After a clean restart a leader knows the last batch of a producer alone, as Kafka does, and takes an
-        # older one that is sent again for a gap: see docs/reliability.md.
+        # After a clean restart a leader knows only the last batch of a producer, as in Kafka, and treats a
+        # repeated older one as a gap: see docs/reliability.md.
         is_strict = "restart" not in self.faults
         if is_strict and len({value for value, _, _ in log}) != len(log):
             raise Broken("A value is in the log twice.")
@@ -135,20 +135,20 @@ class Story:
         if not self.acknowledged:
             raise Broken("Nothing was written at all.")
         problems = list(self.world.unhandled)
-        if not any("disk" in fault for fault in self.faults):  # of which a node rightly complains
+        if not any("disk" in fault for fault in self.faults):  # which nodes log, correctly
             problems += self.world.logged
         if problems:
             raise Broken("Errors that nobody foresaw:\n" + "\n".join(map(str, problems[:10])))
 
 
 def run(world: World, *, seconds: float = 60.0, faults: Sequence[str] | None = None) -> None:
-    """Tell the story of a world's seed. `Broken`, or what went wrong in the world, is raised."""
-    chance = world.chance
-    world.add_nodes(chance.choice((3, 3, 3, 4, 5)), combined=chance.random() < 0.8)
-    story = Story(world, partitions=chance.choice((1, 2, 4)), rate=5.0)
-    chosen = faults if faults is not None else chance.sample(list(FAULTS), chance.randint(1, len(FAULTS)))
+    """Run the story of a world's seed. Raises `Broken`, or the world's error."""
+    rng = world.rng
+    world.add_nodes(rng.choice((3, 3, 3, 4, 5)), combined=rng.random() < 0.8)
+    story = Story(world, partitions=rng.choice((1, 2, 4)), rate=5.0)
+    chosen = faults if faults is not None else rng.sample(list(FAULTS), rng.randint(1, len(FAULTS)))
     world.note(
         "story",
         f"{len(world.nodes)} nodes, {story.partitions} partitions, {', '.join(chosen) or 'no faults'}",
     )
-    world.run(story.tell(seconds, chosen), limit_s=seconds + FINISH_S_MAX)
+    world.run(story.run(seconds, chosen), limit_s=seconds + FINISH_S_MAX)

@@ -1,4 +1,4 @@
-"""What `python -m tests.sim` says of runs that fail."""
+"""The output of `python -m tests.sim` for failing runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.sim import __main__ as command
 from tests.sim import quorum, smoke
 
 
-def test_a_run_that_fails_says_how_to_see_it_again_and_is_drawn(
+def test_a_failing_run_prints_its_replay_command_and_is_drawn(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def break_it(world: World, options: argparse.Namespace) -> None:
@@ -21,7 +21,7 @@ def test_a_run_that_fails_says_how_to_see_it_again_and_is_drawn(
         if world.seed == 8:
             raise smoke.Broken("a record is lost")
 
-    monkeypatch.setattr(command, "_tell", break_it)
+    monkeypatch.setattr(command, "_run_story", break_it)
     monkeypatch.setattr(sys, "argv", ["tests.sim", "7", "2", "--seconds", "40", "--faults", "power,cut"])
     monkeypatch.chdir(tmp_path)
     assert command.main() == 1
@@ -36,7 +36,7 @@ def test_a_run_that_fails_says_how_to_see_it_again_and_is_drawn(
     assert not (tmp_path / "sim-7.svg").exists()
 
 
-def test_runs_that_need_more_and_more_memory_fail(
+def test_runs_with_growing_memory_fail(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept: list[list[list[int]]] = []
@@ -44,7 +44,7 @@ def test_runs_that_need_more_and_more_memory_fail(
     def keep_much(world: World, options: argparse.Namespace) -> None:
         kept.append([[] for _ in range(command.OBJECTS_GROWTH_MAX + 10_000)] if world.seed == 9 else [])
 
-    monkeypatch.setattr(command, "_tell", keep_much)
+    monkeypatch.setattr(command, "_run_story", keep_much)
     monkeypatch.setattr(command, "MEMORY_RUNS", 2)
     monkeypatch.setattr(sys, "argv", ["tests.sim", "7", "5"])
     assert command.main() == 1
@@ -53,7 +53,7 @@ def test_runs_that_need_more_and_more_memory_fail(
     assert "FAILED: after seed 9 the process has " in said
 
 
-def test_a_quorum_that_fails_is_named(
+def test_a_failing_quorum_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def break_it(seed: int) -> None:

@@ -1,7 +1,6 @@
-"""Every call of a consumer while its brokers are down, stopped, slow, or one leader is gone: each ends within
-its own timeout with a true answer, also when it is cancelled or the consumer is closed meanwhile, and the
-consumer goes on when all is well again. The consumers of one fault share a world.
-"""
+"""Calls of a consumer while its brokers are down, stopped or slow, or a leader is missing: each ends within
+its own timeout with a correct result, even if it is cancelled or the consumer is closed meanwhile, and the
+consumer continues after the repair. The consumers of one fault share a world."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ Call = Callable[["Consumer[Any, Any]"], Awaitable[Any]]
 
 @dataclass(frozen=True)
 class Row:
-    """One call. `truth`: what it returns where it returns; `ends_s`: when it ends at the latest."""
+    """One call. `truth` checks its return value; `ends_s` is its maximum duration."""
 
     call: Call
     truth: Callable[[Any], bool] = lambda found: found is None
@@ -42,7 +41,7 @@ class Row:
     before: Call | None = None
     settings: Mapping[str, Any] | None = None
     closes: bool = False
-    is_by_hand: bool = False  # its partitions are assigned, not subscribed to
+    is_by_hand: bool = False  # it assigns partitions instead of subscribing
 
 
 async def _drain(consumer: Consumer[Any, Any]) -> None:
@@ -152,7 +151,7 @@ CALLS: dict[str, Row] = {
 }
 
 
-# What breaks, and how it is mended
+# Faults and their repair
 
 
 async def _crash(world: World) -> None:
@@ -173,10 +172,10 @@ async def _slow(world: World) -> None:
 
 
 async def _lose_a_leader(world: World) -> None:
-    world.crash(1)  # which alone has t-0
+    world.crash(1)  # the only replica of t-0
 
 
-async def _mend(world: World) -> None:
+async def _repair(world: World) -> None:
     for node in world.nodes.values():
         if node.is_running:
             node.resume()
@@ -188,7 +187,7 @@ FAULTS = {"down": _crash, "stopped": _stop, "slow": _slow, "leader gone": _lose_
 
 @dataclass
 class Seen:
-    """How a call ended."""
+    """The result of a call."""
 
     took_s: float = -1.0
     value: Any = None
@@ -198,7 +197,7 @@ class Seen:
 
 
 class Stage:
-    """One world with a consumer for each call."""
+    """A world with a consumer for each call."""
 
     def __init__(self, world: World, protocol: str, ending: str) -> None:
         self.world = world
@@ -242,7 +241,7 @@ class Stage:
         if row.settings is not None:
             await _drain(consumer)
             with suppress(ClientError, KafkaError):
-                await consumer.poll(2.0)  # and commits are under way
+                await consumer.poll(2.0)  # and commits are in flight
         await self._call(consumer, row, seen)
         await self.is_mended.wait()
         if not row.closes and self.ending != "close":
@@ -282,12 +281,12 @@ class Stage:
                     pass
                 await consumer.commit(timeout=TIMEOUT_S)
             except (ClientError, KafkaError):
-                await asyncio.sleep(0.2)  # what it still had to be told
+                await asyncio.sleep(0.2)  # an error that was still pending
                 continue
             seen.went_on = True
             return
 
-    async def tell(self, fault: str) -> None:
+    async def run(self, fault: str) -> None:
         world = self.world
         await world.start()
         maker = world.client("maker")
@@ -300,7 +299,7 @@ class Stage:
         self.is_broken.set()
         while not all(seen.took_s >= 0 for seen in self.seen.values()):
             await asyncio.sleep(0.1)
-        await _mend(world)
+        await _repair(world)
         self.is_mended.set()
         await asyncio.gather(*lives)
 
@@ -309,7 +308,7 @@ def play(fault: str, protocol: str, ending: str) -> dict[str, Seen]:
     with World(7) as world:
         world.add_nodes(3)
         stage = Stage(world, protocol, ending)
-        world.run(stage.tell(fault), limit_s=300)
+        world.run(stage.run(fault), limit_s=300)
         assert world.unhandled == []
         return stage.seen
 
@@ -347,7 +346,7 @@ PROTOCOLS = ("classic", "consumer")
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("fault", FAULTS)
-def test_each_call_ends_within_its_timeout_with_a_true_answer(fault: str, protocol: str) -> None:
+def test_each_call_ends_within_its_timeout_with_a_correct_result(fault: str, protocol: str) -> None:
     seen = play(fault, protocol, "timeout")
     assert wrong_answers(fault, "timeout", seen) == []
 
@@ -355,8 +354,6 @@ def test_each_call_ends_within_its_timeout_with_a_true_answer(fault: str, protoc
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("ending", ["cancel", "close"])
-def test_each_call_ends_when_it_is_cancelled_or_another_task_closes_the_consumer(
-    fault: str, protocol: str, ending: str
-) -> None:
+def test_each_call_ends_on_cancellation_or_close(fault: str, protocol: str, ending: str) -> None:
     seen = play(fault, protocol, ending)
     assert wrong_answers(fault, ending, seen) == []

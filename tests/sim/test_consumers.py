@@ -1,6 +1,5 @@
-"""What a consumer does for its user around the edges, on production nodes in virtual time: listeners that use
-the consumer, polls that are cancelled, paused partitions, topics that cannot be read, leaders that are gone.
-"""
+"""A consumer's edge cases, on production nodes in virtual time: listeners that use the consumer, cancelled
+polls, paused partitions, unreadable topics, missing leaders."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ Act = Callable[[World, SimulatedClient], Coroutine[Any, Any, None]]
 
 
 def play(act: Act, *, partitions: int = 2, records: int = 20, size_bytes: int = 10) -> None:
-    """Run `act` in a client's process, with a topic "t" that has so many records in each partition."""
+    """Run `act` in a client's process, with a topic "t" that has this many records in each partition."""
     with World(3) as world:
         world.add_nodes(1)
         client = world.client("client")
@@ -66,7 +65,7 @@ async def read(consumer: Consumer[Any, Any], count: int, **poll: Any) -> list[An
 
 @PROTOCOLS
 @pytest.mark.parametrize("ending", ["close", "unsubscribe"])
-def test_a_listener_may_commit_when_the_consumer_closes_or_unsubscribes(protocol: str, ending: str) -> None:
+def test_a_listener_may_commit_during_close_and_unsubscribe(protocol: str, ending: str) -> None:
     async def act(world: World, client: SimulatedClient) -> None:
         consumer = member(client, protocol, enable_auto_commit=False)
 
@@ -86,9 +85,7 @@ def test_a_listener_may_commit_when_the_consumer_closes_or_unsubscribes(protocol
 
 @PROTOCOLS
 @pytest.mark.parametrize("when", ["in on_revoked", "before the poll that gives partitions back"])
-def test_a_commit_that_is_not_waited_for_is_sent_although_its_partitions_are_given_back(
-    protocol: str, when: str
-) -> None:
+def test_an_unawaited_commit_is_sent_despite_a_revocation(protocol: str, when: str) -> None:
     async def act(world: World, client: SimulatedClient) -> None:
         outcomes: list[Exception | None] = []
 
@@ -121,9 +118,7 @@ def test_a_commit_that_is_not_waited_for_is_sent_although_its_partitions_are_giv
 @PROTOCOLS
 @pytest.mark.parametrize("ending", ["close", "unsubscribe"])
 @pytest.mark.parametrize("when", ["before it", "in on_revoked"])
-def test_close_and_unsubscribe_wait_for_commits_in_the_background(
-    protocol: str, ending: str, when: str
-) -> None:
+def test_close_and_unsubscribe_wait_for_background_commits(protocol: str, ending: str, when: str) -> None:
     async def act(world: World, client: SimulatedClient) -> None:
         outcomes: list[Exception | None] = []
 
@@ -146,7 +141,7 @@ def test_close_and_unsubscribe_wait_for_commits_in_the_background(
 
 @PROTOCOLS
 @pytest.mark.parametrize("committed", [None, 5])
-def test_a_listener_may_ask_for_positions_and_lag_of_what_it_is_assigned(
+def test_a_listener_may_query_positions_and_lag_of_its_assignment(
     protocol: str, committed: int | None
 ) -> None:
     async def act(world: World, client: SimulatedClient) -> None:
@@ -175,7 +170,7 @@ def test_a_listener_may_ask_for_positions_and_lag_of_what_it_is_assigned(
 
 
 @PROTOCOLS
-def test_what_the_user_has_not_heard_of_has_no_position_and_no_lag(protocol: str) -> None:
+def test_an_unreported_assignment_has_no_position_and_no_lag(protocol: str) -> None:
     async def act(world: World, client: SimulatedClient) -> None:
         async with member(client, protocol) as consumer:
             await consumer.subscribe(["t"])
@@ -196,9 +191,7 @@ def test_what_the_user_has_not_heard_of_has_no_position_and_no_lag(protocol: str
 
 @PROTOCOLS
 @pytest.mark.parametrize("within", ["the commit before it", "the listener"])
-def test_a_revocation_that_a_cancelled_poll_did_not_finish_is_told_by_the_next_poll(
-    protocol: str, within: str
-) -> None:
+def test_the_next_poll_completes_the_revocation_of_a_cancelled_one(protocol: str, within: str) -> None:
     async def act(world: World, client: SimulatedClient) -> None:
         told: list[str] = []
         is_slow = True
@@ -220,7 +213,7 @@ def test_a_revocation_that_a_cancelled_poll_did_not_finish_is_told_by_the_next_p
             await second.subscribe(["t"])
             while not engine.group.notices:
                 await second.poll(0.1)
-            if within == "the commit before it":  # which takes longer than each poll
+            if within == "the commit before it":  # takes longer than each poll
                 world.slow("client", world.nodes[1].host, delay_s=1.0)
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(first.poll(5.0), 0.5)
@@ -234,12 +227,12 @@ def test_a_revocation_that_a_cancelled_poll_did_not_finish_is_told_by_the_next_p
             [taken] = second.assignment
             found = (await second.committed([taken]))[taken]
             assert found is not None
-            assert found.offset == 20  # of the first member's automatic commit
+            assert found.offset == 20  # from the first member's automatic commit
 
     play(act)
 
 
-def test_a_second_task_is_refused_while_one_polls_and_may_close_it() -> None:
+def test_a_second_task_may_only_close_a_polling_consumer() -> None:
     async def act(world: World, client: SimulatedClient) -> None:
         consumer = member(client)
         await consumer.subscribe(["t"])
@@ -259,7 +252,7 @@ def test_a_second_task_is_refused_while_one_polls_and_may_close_it() -> None:
     play(act)
 
 
-def test_a_task_of_a_listener_that_outlives_the_poll_does_not_keep_the_consumer() -> None:
+def test_a_listeners_task_does_not_hold_the_consumer() -> None:
     async def act(world: World, client: SimulatedClient) -> None:
         begun: list[asyncio.Task[Any]] = []
 
@@ -309,7 +302,7 @@ def test_a_close_that_is_cancelled_leaves_no_task(cancellations: int) -> None:
 
 
 @pytest.mark.parametrize("part", ["fetches", "heartbeats"])
-def test_work_in_the_background_that_failed_once_is_said_and_begins_anew(part: str) -> None:
+def test_failed_background_work_is_reported_and_restarted(part: str) -> None:
     async def act(world: World, client: SimulatedClient) -> None:
         async with member(client, session_timeout_ms=6000, heartbeat_interval_ms=300) as consumer:
             await consumer.subscribe(["t"])
@@ -343,7 +336,7 @@ def test_work_in_the_background_that_failed_once_is_said_and_begins_anew(part: s
 # Buffers
 
 
-def test_partitions_that_are_paused_with_a_full_buffer_do_not_starve_the_others() -> None:
+def test_paused_partitions_do_not_starve_the_others() -> None:
     async def act(world: World, client: SimulatedClient) -> None:
         settings = {"auto_offset_reset": "earliest", "fetch_max_bytes": 4_000, "max_poll_records": 3}
         async with client.consumer(**settings) as consumer:
@@ -358,7 +351,7 @@ def test_partitions_that_are_paused_with_a_full_buffer_do_not_starve_the_others(
             assert others
             found = await read(consumer, 40 * len(others))
             assert {record.partition for record in found} == others
-            await consumer.resume(list(full)[:1])  # and the rest stays aside
+            await consumer.resume(list(full)[:1])  # the others stay buffered
             [resumed] = list(full)[:1]
             found = await read(consumer, 5)
             assert {record.partition for record in found} == {resumed.partition}
@@ -373,15 +366,15 @@ def test_partitions_that_are_paused_with_a_full_buffer_do_not_starve_the_others(
     play(act, partitions=4, records=40, size_bytes=500)
 
 
-# Brokers that cannot give what is asked for
+# Brokers that cannot answer
 
 
 @PROTOCOLS
-def test_a_topic_that_can_never_be_read_is_an_error(protocol: str) -> None:
+def test_an_unreadable_topic_is_an_error(protocol: str) -> None:
     async def act(world: World, client: SimulatedClient) -> None:
         async with member(client, protocol) as consumer:
             await consumer.subscribe(["not a topic"])
-            for _ in range(2):  # and again, as long as it is subscribed
+            for _ in range(2):  # again, as long as it is subscribed
                 with pytest.raises(InvalidTopicException, match="not a topic"):
                     await read(consumer, 1)
             await consumer.subscribe(["t"])
@@ -390,28 +383,28 @@ def test_a_topic_that_can_never_be_read_is_an_error(protocol: str) -> None:
     play(act)
 
 
-def test_metadata_is_asked_for_less_and_less_often_while_a_partition_has_no_leader() -> None:
+def test_metadata_requests_back_off_without_a_leader() -> None:
     async def act(world: World, client: SimulatedClient) -> None:
         asked: list[float] = []
 
-        def hear(arrival: Arrival) -> None:
+        def on_arrival(arrival: Arrival) -> None:
             if arrival.api_key == METADATA and arrival.source == "client":
                 asked.append(world.now)
 
         tap = Tap(world.wires)
-        tap.listeners.append(hear)
+        tap.listeners.append(on_arrival)
         async with client.consumer(auto_offset_reset="earliest") as consumer:
             await consumer.assign([TopicPartition("t", 7)])
             await consumer.poll(60.0)
             assert 40 < len(asked) < 90  # retry.backoff.max.ms is a second
             gaps = [later - sooner for sooner, later in pairwise(asked)]
             assert min(gaps[-20:]) > 0.7
-        tap.listeners.remove(hear)
+        tap.listeners.remove(on_arrival)
 
     play(act)
 
 
-def test_automatic_commits_do_not_pile_up_while_no_coordinator_can_be_reached() -> None:
+def test_automatic_commits_do_not_pile_up_without_a_coordinator() -> None:
     async def act(world: World, client: SimulatedClient) -> None:
         consumer = member(client, auto_commit_interval_ms=100)
         await consumer.subscribe(["t"])
@@ -434,7 +427,7 @@ def test_automatic_commits_do_not_pile_up_while_no_coordinator_can_be_reached() 
 
 
 @PROTOCOLS
-def test_a_consumer_whose_membership_failed_says_so_at_each_poll_until_it_subscribes_again(
+def test_a_failed_membership_is_raised_by_each_poll(
     protocol: str,
 ) -> None:
     async def act(world: World, client: SimulatedClient) -> None:
@@ -451,7 +444,9 @@ def test_a_consumer_whose_membership_failed_says_so_at_each_poll_until_it_subscr
                 began = world.now
                 with pytest.raises(GroupAuthorizationFailed):
                     await consumer.poll(2.0)
-            assert world.now - began == pytest.approx(2.0, abs=0.1)  # not at once: a loop does not spin
+            assert world.now - began == pytest.approx(
+                2.0, abs=0.1
+            )  # not at once, so that a loop does not spin
             with pytest.raises(GroupAuthorizationFailed):
                 await anext(aiter(consumer))
             await consumer.subscribe(["t"])

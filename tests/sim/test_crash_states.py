@@ -1,7 +1,8 @@
-"""Every prefix and legal reordering of unsynced writes, at every step of a log's life: recovery is right.
+"""Recovery is correct from every prefix and legal reordering of unsynced writes, at every step of a log's
+life.
 
-`OTTLA_TEST_STATES` sets how many states are tried (`make sim-ci`: 20,000), `OTTLA_TEST_SEED` the first life;
-a failure names the life, the step and the state, which is all that it takes to see it again.
+`OTTLA_TEST_STATES` sets the number of states (`make sim-ci`: 20,000), `OTTLA_TEST_SEED` the first life; a
+failure names the life, the step and the state, which suffice to reproduce it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ STATES_OF_A_MOMENT = 12
 
 
 async def live(seed: int, model: Model, kind: str, limit: int) -> int:
-    """One life, with every step's crash states judged; how many there were."""
+    """One life, with the crash states of every step checked; returns their number."""
     life = Life(seed, model, kind)
     await life.begin()
     judged = 0
@@ -36,7 +37,7 @@ async def live(seed: int, model: Model, kind: str, limit: int) -> int:
         assert wrong is None, f"{where}, after a kill: {wrong}"
         judged += 1
         if within:
-            number = life.chance.randrange(len(within))
+            number = life.rng.randrange(len(within))
             states = choose_losses(life, within[number], STATES_OF_A_MOMENT)
             judged += await judge_all(life, states, f"{where}, sync {number}", is_within=True)
         states = choose_losses(life, after, STATES_OF_A_STEP)
@@ -56,9 +57,9 @@ async def judge_all(life: Life, losses: list[PowerLoss], where: str, *, is_withi
 
 
 def choose_losses(life: Life, storage: Storage, count: int) -> list[PowerLoss]:
-    """Some by chance, and each of several file systems with all of its changes while the others have none."""
+    """Random losses, and for several file systems those where one has all its changes and the others none."""
     losses = list(power_losses(storage))
-    chosen = life.chance.sample(losses, min(len(losses), count))
+    chosen = life.rng.sample(losses, min(len(losses), count))
     numbers = numbers_by_file_system(storage)
     if len(numbers) > 1:
         chosen += [PowerLoss(storage, kept, {}) for kept in numbers.values()]
@@ -66,7 +67,7 @@ def choose_losses(life: Life, storage: Storage, count: int) -> list[PowerLoss]:
 
 
 def killed(storage: Storage) -> Storage:
-    """What a process that is killed leaves: all that it has written."""
+    """The content after a kill of the process: everything written."""
     left = storage.copy()
     left.sync_all()
     return left
@@ -74,7 +75,7 @@ def killed(storage: Storage) -> Storage:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("model", ["posix", "journaled"])
-def test_a_log_recovers_from_every_state_that_a_loss_of_power_may_leave(model: Model, kind: str) -> None:
+def test_a_log_recovers_from_every_state_after_a_power_loss(model: Model, kind: str) -> None:
     judged, seed, wanted = 0, SEED, STATES // 2 // len(KINDS)
     while judged < wanted:
         judged += asyncio.run(live(seed, model, kind, wanted - judged))
@@ -84,13 +85,13 @@ def test_a_log_recovers_from_every_state_that_a_loss_of_power_may_leave(model: M
 
 @pytest.mark.parametrize("name", SCRIPTS)
 @pytest.mark.parametrize("model", ["posix", "journaled"])
-def test_a_log_recovers_from_a_loss_of_power_at_any_moment_of(model: Model, name: str) -> None:
+def test_a_log_recovers_from_a_power_loss_at_any_moment(model: Model, name: str) -> None:
     kind, steps = SCRIPTS[name]
     judged = asyncio.run(follow(model, kind, steps))
     print(f"{name}, {model}: {judged} states")
 
 
-def test_an_exchange_of_segments_that_syncs_no_names_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsynced_swap_of_segments_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     for owner, name, planted in exchange_without_syncs():
         monkeypatch.setattr(owner, name, planted)
     with pytest.raises(AssertionError, match="moment"):
@@ -98,7 +99,7 @@ def test_an_exchange_of_segments_that_syncs_no_names_is_found(monkeypatch: pytes
 
 
 async def follow(model: Model, kind: str, steps: Sequence[Step]) -> int:
-    """Take these steps, with some states of every moment judged; how many there were."""
+    """Take these steps and check some states of every moment; return their number."""
     life = Life(SEED, model, kind)
     await life.begin()
     judged = 0

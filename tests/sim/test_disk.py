@@ -1,4 +1,4 @@
-"""Disks of the simulated world: what programs see, what a loss of power leaves, and what fails."""
+"""Disks of the simulated world: visible contents, states after a power loss, and failures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _content(disk: SimulatedDisk, path: str) -> bytes | None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_what_is_synced_is_in_every_state_and_what_is_not_may_be_lost(model: Model) -> None:
+def test_synced_data_is_in_every_state(model: Model) -> None:
     disk = _disk(model)
     file = disk.open("/data/log", create=True)
     file.pwrite([b"one"], 0)
@@ -48,7 +48,7 @@ def test_what_is_synced_is_in_every_state_and_what_is_not_may_be_lost(model: Mod
     assert {_content(state, "/data/log") for state in _states(disk)} == {b"one", b"onetwo"}
 
 
-def test_a_synced_file_without_a_synced_name_is_lost_where_the_system_promises_no_more() -> None:
+def test_a_synced_file_without_a_synced_name_may_be_lost() -> None:
     kept = {}
     for model in MODELS:
         disk = _disk(model)
@@ -59,7 +59,7 @@ def test_a_synced_file_without_a_synced_name_is_lost_where_the_system_promises_n
     assert kept == {"posix": {None, b"one"}, "journaled": {b"one"}}
 
 
-def test_a_write_is_torn_between_sectors_and_only_there() -> None:
+def test_writes_are_torn_only_between_sectors() -> None:
     disk = _disk()
     file = disk.open("/data/log", create=True)
     file.pwrite([bytes([1]) * 1_500], 0)
@@ -78,7 +78,7 @@ def test_a_write_is_torn_between_sectors_and_only_there() -> None:
     }
 
 
-def test_a_lost_sector_past_the_old_end_reads_as_zeros() -> None:
+def test_a_lost_sector_beyond_the_old_end_is_zeros() -> None:
     disk = _disk()
     file = disk.open("/data/log", create=True)
     file.fsync()
@@ -88,22 +88,22 @@ def test_a_lost_sector_past_the_old_end_reads_as_zeros() -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_replaced_file_is_old_or_new_in_every_state(model: Model) -> None:
+def test_a_replaced_file_is_old_or_new(model: Model) -> None:
     disk = _disk(model)
     disk.replace("/data/point", b"old" * 1_000)
     seen: set[bytes | None] = set()
 
-    def look() -> None:
+    def on_call() -> None:
         seen.update(_content(state, "/data/point") for state in _states(disk))
 
-    disk.slow_call = lambda operation, path: look()
+    disk.slow_call = lambda operation, path: on_call()
     disk.replace("/data/point", b"new" * 1_000)
     disk.slow_call = None
     assert seen == {b"old" * 1_000, b"new" * 1_000}
     assert {_content(state, "/data/point") for state in _states(disk)} == {b"new" * 1_000}
 
 
-def test_a_replaced_file_that_was_not_synced_may_be_anything() -> None:
+def test_an_unsynced_replaced_file_may_be_anything() -> None:
     disk = _disk()
     disk.replace("/data/point", b"old")
     disk.replace("/data/point", b"new", sync=False)
@@ -122,7 +122,7 @@ def test_names_reach_a_journaled_disk_in_order() -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_chance_leaves_only_legal_states(model: Model) -> None:
+def test_random_power_losses_leave_legal_states(model: Model) -> None:
     disk = _disk(model)
     for name in ("a", "b", "c"):
         disk.open(f"/data/{name}", create=True).pwrite([b"x" * 700], 0)
@@ -139,13 +139,13 @@ def test_chance_leaves_only_legal_states(model: Model) -> None:
     seen = set()
     for seed in range(300):
         state = disk.storage.copy()
-        state.lose_power_by_chance(random.Random(seed))
+        state.lose_power_randomly(random.Random(seed))
         seen.add(tuple(SimulatedDisk(random.Random(1), storage=state).list("/data")))
     assert seen <= legal
     assert len(seen) > 3
 
 
-def test_a_failing_sync_loses_the_pages_and_the_next_one_does_not_bring_them_back() -> None:
+def test_a_failed_sync_drops_the_pages_for_good() -> None:
     disk = _disk()
     file = disk.open("/data/log", create=True)
     disk.sync_directory("/data")
@@ -158,7 +158,7 @@ def test_a_failing_sync_loses_the_pages_and_the_next_one_does_not_bring_them_bac
     assert {_content(state, "/data/log") for state in _states(disk)} == {b""}
 
 
-def test_a_full_disk_takes_what_fits() -> None:
+def test_a_full_disk_accepts_a_partial_write() -> None:
     disk = _disk()
     disk.storage.quota_bytes = 1_000
     file = disk.open("/data/log", create=True)
@@ -170,7 +170,7 @@ def test_a_full_disk_takes_what_fits() -> None:
     assert disk.read("/data/log") == b"x" * 900 + b"y" * 100
 
 
-def test_damage_shows_in_what_is_read() -> None:
+def test_flipped_bits_are_read() -> None:
     disk = _disk()
     disk.replace("/data/point", bytes(4))
     disk.flip_bit("/data/point", 9)
@@ -200,7 +200,7 @@ def test_a_program_can_die_within_any_change() -> None:
     ]  # create, write, sync, rename; then sync the directory
 
 
-def test_a_map_shows_what_is_written_and_writes_at_its_flush() -> None:
+def test_a_map_shows_writes_and_flushes_its_own() -> None:
     disk = _disk()
     disk.replace("/data/index", b"abcdefgh")
     mapped = disk.map("/data/index", 8)
@@ -252,7 +252,7 @@ _STEPS = some.one_of(
 
 
 def _do(disk: Disk, root: str, step: tuple[Any, ...]) -> object:
-    """Take a step; what comes of it, or the class of the error."""
+    """Take a step; return its result, or the class of the error."""
     name, path, *rest = step
     where = f"{root}/{path}"
 
@@ -286,7 +286,7 @@ def _do(disk: Disk, root: str, step: tuple[Any, ...]) -> object:
 
 @settings(max_examples=150, deadline=None)
 @given(some.lists(_STEPS, max_size=25))
-def test_a_program_sees_what_a_real_disk_shows(steps: list[tuple[Any, ...]]) -> None:
+def test_a_simulated_disk_behaves_like_a_real_one(steps: list[tuple[Any, ...]]) -> None:
     import tempfile
 
     real, simulated = HostDisk(threads=1), _disk()
@@ -294,7 +294,7 @@ def test_a_program_sees_what_a_real_disk_shows(steps: list[tuple[Any, ...]]) -> 
         for step in steps:
             shown = _do(real, directory, step), _do(simulated, "/data", step)
             if shown[0] is not shown[1] and isinstance(shown[0], type) and isinstance(shown[1], type):
-                continue  # which of two faults is named first is not promised
+                continue  # the order of two errors is not defined
             assert shown[0] == shown[1], step
         found = {
             str(path.relative_to(directory)): path.read_bytes()
@@ -316,7 +316,7 @@ def _files(disk: SimulatedDisk, directory: str, prefix: str) -> dict[str, bytes]
     return found
 
 
-def test_a_copy_of_a_storage_is_apart_from_it() -> None:
+def test_a_copy_of_a_storage_is_independent() -> None:
     disk = _disk()
     disk.open("/data/log", create=True).pwrite([b"one"], 0)
     twin: Storage = disk.storage.copy()

@@ -1,4 +1,4 @@
-"""The loop of virtual time keeps asyncio's promises, and what it leaves open is up to the seed."""
+"""The virtual-time loop keeps asyncio's guarantees, and the seed decides the rest."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_calls_of_one_process_keep_their_order(seed: int) -> None:
         assert world.run(story()) == list(range(100))
 
 
-def test_processes_and_timers_of_one_instant_come_in_the_order_of_the_seed() -> None:
+def test_the_seed_orders_simultaneous_processes_and_timers() -> None:
     def orders(play: Callable[[World, list[str]], None]) -> set[tuple[str, ...]]:
         found = set()
         for seed in range(12):
@@ -77,7 +77,7 @@ def test_the_real_world_is_refused() -> None:
         world.run(story())
 
 
-def test_a_story_that_nobody_can_go_on_with_is_told_as_a_deadlock() -> None:
+def test_a_stuck_story_is_a_deadlock() -> None:
     loop = loop_module.WorldLoop(random.Random(1))
 
     async def wait_for_ever() -> None:
@@ -88,7 +88,7 @@ def test_a_story_that_nobody_can_go_on_with_is_told_as_a_deadlock() -> None:
     loop.end()
 
 
-def test_a_loop_without_end_is_told_as_a_livelock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_loop_is_a_livelock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop_module, "TURNS_AT_ONE_INSTANT_MAX", 1_000)
     with World(1) as world:
 
@@ -105,7 +105,7 @@ def test_a_story_has_a_limit() -> None:
         world.run(asyncio.sleep(6), limit_s=5)
 
 
-def test_nothing_of_a_killed_process_runs_any_more() -> None:
+def test_a_killed_process_stops_running() -> None:
     with World(1) as world:
         client = world.client("one")
         said: list[str] = []
@@ -133,7 +133,7 @@ def test_nothing_of_a_killed_process_runs_any_more() -> None:
         assert said == []
 
 
-def test_a_paused_process_goes_on_where_it_was() -> None:
+def test_a_paused_process_continues() -> None:
     with World(1) as world:
         client = world.client("one")
 
@@ -200,7 +200,7 @@ def test_a_timer_is_never_early_by_the_clock_of_its_process(rate: float) -> None
         world.run(client.spawn(work()))
 
 
-def test_what_nobody_caught_is_collected() -> None:
+def test_uncaught_exceptions_are_collected() -> None:
     with World(1) as world:
         client = world.client("one")
 
@@ -212,7 +212,7 @@ def test_what_nobody_caught_is_collected() -> None:
 
         async def work() -> None:
             asyncio.get_running_loop().call_soon(fail)
-            asyncio.ensure_future(fail_later())  # noqa: RUF006 - forgotten on purpose
+            asyncio.ensure_future(fail_later())  # noqa: RUF006 - deliberately not stored
             await asyncio.sleep(1)
 
         async def story() -> None:
@@ -225,7 +225,7 @@ def test_what_nobody_caught_is_collected() -> None:
         ]
 
 
-def test_what_is_begun_while_a_world_ends_goes_with_it() -> None:
+def test_work_started_during_the_end_of_a_world_is_closed() -> None:
     begun: list[asyncio.Task[None]] = []
 
     async def work() -> None:
@@ -239,7 +239,7 @@ def test_what_is_begun_while_a_world_ends_goes_with_it() -> None:
         await asyncio.sleep(1)
 
     outside = asyncio.new_event_loop()
-    asyncio.set_event_loop(outside)  # where code that runs in no loop would begin it, and it would stay
+    asyncio.set_event_loop(outside)  # would receive it if no loop were running
     try:
         with World(1) as world:
             world.run(story(world.client("one")))

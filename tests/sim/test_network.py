@@ -1,4 +1,4 @@
-"""Streams of the simulated network are TCP's: in order and whole, late, cut, half-open or reset."""
+"""Streams of the simulated network behave like TCP: in order and complete, late, cut, half-open or reset."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ottla.ports import NameNotFound
 from ottla.testing.world import SimulatedClient, World
 
 
-class Ear(asyncio.Protocol):
-    """Keeps what it hears."""
+class Receiver(asyncio.Protocol):
+    """Records the bytes that it receives."""
 
     def __init__(self) -> None:
         self.heard = bytearray()
@@ -40,22 +40,22 @@ class Ear(asyncio.Protocol):
         self.resumed += 1
 
 
-async def _pair(world: World, number: int = 1) -> tuple[SimulatedClient, Ear, SimulatedClient, Ear]:
+async def _pair(world: World, number: int = 1) -> tuple[SimulatedClient, Receiver, SimulatedClient, Receiver]:
     """Two hosts with a connection between them."""
     near, far = world.client(f"near-{number}"), world.client(f"far-{number}")
-    taken: list[Ear] = []
+    taken: list[Receiver] = []
 
-    def accept() -> Ear:
-        taken.append(Ear())
+    def accept() -> Receiver:
+        taken.append(Receiver())
         return taken[-1]
 
     async def listen() -> None:
         server = await far.network.listen(accept, "", 7)
         await server.start_serving()
 
-    async def connect() -> Ear:
-        _, protocol = await near.network.connect(Ear, far.host, 7)
-        return cast(Ear, protocol)
+    async def connect() -> Receiver:
+        _, protocol = await near.network.connect(Receiver, far.host, 7)
+        return cast(Receiver, protocol)
 
     await far.spawn(listen())
     ours = await near.spawn(connect())
@@ -118,12 +118,12 @@ def test_a_killed_process_ends_its_connections() -> None:
             await asyncio.sleep(1)
             assert len(ours.lost) == 1
             with pytest.raises(ConnectionRefusedError):
-                await world.client("late").network.connect(Ear, far.host, 7)
+                await world.client("late").network.connect(Receiver, far.host, 7)
 
         world.run(story())
 
 
-def test_a_host_without_power_says_nothing_and_resets_what_it_does_not_know() -> None:
+def test_a_host_without_power_is_silent_and_then_resets() -> None:
     with World(3) as world:
 
         async def story() -> None:
@@ -141,7 +141,7 @@ def test_a_host_without_power_says_nothing_and_resets_what_it_does_not_know() ->
         world.run(story())
 
 
-def test_a_connection_that_gets_no_answer_is_tried_until_the_system_gives_up() -> None:
+def test_an_unanswered_connection_is_retried_by_the_system() -> None:
     with World(3) as world:
 
         async def story() -> float:
@@ -149,7 +149,7 @@ def test_a_connection_that_gets_no_answer_is_tried_until_the_system_gives_up() -
             world.cut(far, near)
             began = world.now
             with pytest.raises(TimeoutError):
-                await near.network.connect(Ear, far.host, 7)
+                await near.network.connect(Receiver, far.host, 7)
             return world.now - began
 
         assert 120 < world.run(story()) < 140
@@ -177,14 +177,14 @@ def test_a_slow_reader_stops_the_writer() -> None:
         world.run(story())
 
 
-def test_what_was_sent_before_an_abort_may_arrive_after_a_new_connection_speaks() -> None:
+def test_bytes_before_an_abort_may_arrive_after_a_new_connection() -> None:
     orders = set()
     for seed in range(30):
         with World(seed) as world:
 
             async def story(world: World = world) -> tuple[bytes, ...]:
                 near, _, far, _ = await _pair(world)
-                way = world.wires.way(near.host, far.host)
+                way = world.wires.link(near.host, far.host)
                 way.delay_s, way.jitter_s = 0.0, 0.1
                 heard: list[bytes] = []
 
@@ -197,8 +197,8 @@ def test_what_was_sent_before_an_abort_may_arrive_after_a_new_connection_speaks(
                     await server.start_serving()
 
                 await far.spawn(listen())
-                first, _ = await near.network.connect(Ear, far.host, 8)
-                second, _ = await near.network.connect(Ear, far.host, 8)
+                first, _ = await near.network.connect(Receiver, far.host, 8)
+                second, _ = await near.network.connect(Receiver, far.host, 8)
                 cast(asyncio.Transport, first).write(b"old")
                 cast(asyncio.Transport, first).abort()
                 cast(asyncio.Transport, second).write(b"new")
@@ -209,18 +209,18 @@ def test_what_was_sent_before_an_abort_may_arrive_after_a_new_connection_speaks(
     assert {(b"old", b"new"), (b"new", b"old"), (b"new",)} <= orders
 
 
-def test_names_and_ports_that_are_not_there_are_refused() -> None:
+def test_unknown_names_and_ports_are_refused() -> None:
     with World(1) as world:
 
         async def story() -> None:
             near, ours, far, _ = await _pair(world)
             with pytest.raises(NameNotFound):
-                await near.network.connect(Ear, "nowhere", 7)
+                await near.network.connect(Receiver, "nowhere", 7)
             with pytest.raises(ConnectionRefusedError):
-                await near.network.connect(Ear, far.host, 8)
+                await near.network.connect(Receiver, far.host, 8)
             with pytest.raises(OSError, match="in use"):
-                await far.network.listen(Ear, "", 7)
-            assert ours.transport.get_extra_info("socket") is None  # so nothing is sent beside the transport
+                await far.network.listen(Receiver, "", 7)
+            assert ours.transport.get_extra_info("socket") is None  # so nothing bypasses the transport
             assert ours.transport.get_extra_info("peername") == (far.host, 7)
 
         world.run(story())

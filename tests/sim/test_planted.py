@@ -1,4 +1,4 @@
-"""The checker is tested, too: each bug that is planted into production code is found within a few seeds.
+"""The checker is tested, too: it finds each bug that is planted into production code within a few seeds.
 
 `pytest -s` prints the table of docs/reliability.md.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sim.aimed import Aimed
 from tests.sim.planted import PLANTS, Plant, find, kinds_of
+from tests.sim.targeted_stories import TargetedStory
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name.replace(" ", "-"))
@@ -20,6 +20,6 @@ def test_a_planted_bug_is_found(plant: Plant) -> None:
 
 
 @pytest.mark.parametrize("story", sorted({plant.story for plant in PLANTS if plant.story}, key=str))
-def test_an_aimed_story_is_right_without_a_bug(story: Aimed) -> None:
+def test_a_targeted_story_passes_without_a_bug(story: TargetedStory) -> None:
     outcome = story(1001)
     assert outcome.is_right, outcome.report()

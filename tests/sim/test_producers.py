@@ -1,4 +1,4 @@
-"""What a producer does where no answer can tell it anything, on production nodes in virtual time."""
+"""A producer that gets no responses, on production nodes in virtual time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ottla.testing.world import World
 PLACE = TopicPartition("t", 0)
 
 
-def test_a_producer_that_waits_for_no_answer_finds_the_next_leader() -> None:
-    """With acks=0 a broker refuses a batch by closing the connection: then the client asks who leads now."""
+def test_a_producer_with_acks_0_finds_the_next_leader() -> None:
+    """With acks=0 a broker refuses a batch by closing the connection; the client then looks up the leader."""
     with World(5) as world:
         world.add_nodes(3)
         client = world.client("client")

@@ -1,4 +1,4 @@
-"""What simulated worlds have found, each as a story of its own: see docs/reliability.md."""
+"""Bugs found by simulated worlds, each as a story: see docs/reliability.md."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ottla.testing.world.disk import SimulatedDisk, crash_states
 from ottla.testing.world.loop import WorldLoop
 
 
-def test_a_mark_of_a_clean_stop_that_was_taken_stays_away_after_a_power_loss() -> None:
+def test_a_consumed_clean_shutdown_marker_stays_deleted_after_a_power_loss() -> None:
     disk = SimulatedDisk(random.Random(1))
     disk.make_directory("/data")
     disk.replace(f"/data/{CLEAN_SHUTDOWN}", b"{}")
@@ -31,7 +31,7 @@ def test_a_mark_of_a_clean_stop_that_was_taken_stays_away_after_a_power_loss() -
         assert not survey(SimulatedDisk(random.Random(1), storage=state), SurveyedDirectory("/data")).is_clean
 
 
-def test_a_fetch_that_waits_is_answered_when_the_records_cannot_be_read() -> None:
+def test_a_waiting_fetch_is_answered_after_a_read_error() -> None:
     with World(1) as world:
         world.add_nodes(3)
         client = world.client("client")
@@ -45,22 +45,22 @@ def test_a_fetch_that_waits_is_answered_when_the_records_cannot_be_read() -> Non
                 await (await producer.send("told", b"one"))
                 disk = world.nodes[1].disk
                 assert disk is not None
-                disk.fail("pread", "told-0", times=2)  # one for each follower, whose fetches wait
+                disk.fail("pread", "told-0", times=2)  # one for each follower's waiting fetch
                 await (await producer.send("told", b"two"))
 
         async def story() -> float:
             await world.start()
             await client.spawn(create())
-            await asyncio.sleep(5)  # until fetches have nothing to do but wait
+            await asyncio.sleep(5)  # until the fetches wait
             began = world.now
             await client.spawn(write())
             return world.now - began
 
-        assert world.run(story(), limit_s=200) < 15  # and not after the followers' request.timeout.ms
+        assert world.run(story(), limit_s=200) < 15  # not only after the followers' request.timeout.ms
         assert world.unhandled == []
 
 
-def test_a_node_whose_metadata_log_failed_answers_no_votes_and_says_so_once() -> None:
+def test_a_node_with_a_failed_metadata_log_does_not_vote() -> None:
     with World(1) as world:
         nodes = world.add_nodes(3)
 
@@ -71,7 +71,7 @@ def test_a_node_whose_metadata_log_failed_answers_no_votes_and_says_so_once() ->
             broken = next(node for node in nodes if node is not leader)
             assert broken.disk is not None
             broken.disk.fail("pwrite", "__cluster_metadata")
-            leader.crash()  # and votes are asked for
+            leader.crash()  # which triggers vote requests
             while broken.is_running:
                 await asyncio.sleep(1)
             await world.start()
@@ -80,7 +80,7 @@ def test_a_node_whose_metadata_log_failed_answers_no_votes_and_says_so_once() ->
         assert world.unhandled == []
 
 
-def test_a_controller_without_a_directory_leads_no_more() -> None:
+def test_a_controller_without_a_directory_resigns() -> None:
     with World(1) as world:
         nodes = world.add_nodes(3)
         client = world.client("client")
@@ -114,11 +114,11 @@ def test_a_controller_without_a_directory_leads_no_more() -> None:
             await reading
             return took
 
-        assert world.run(story(), limit_s=300) < 1.0  # others do not wait until they hear nothing more
+        assert world.run(story(), limit_s=300) < 1.0  # others do not wait for the fetch timeout
         assert world.unhandled == []
 
 
-def test_batches_under_way_are_known_after_a_clean_restart_and_not_written_again() -> None:
+def test_retried_batches_are_recognized_after_a_clean_restart() -> None:
     with World(4) as world:
         nodes = world.add_nodes(3)
         client = world.client("client")
@@ -132,7 +132,7 @@ def test_batches_under_way_are_known_after_a_clean_restart_and_not_written_again
             async with client.producer(**settings) as producer:
                 await (await producer.send("once", b"first"))
                 for node in nodes:
-                    world.cut(node, client)  # answers do not get through any more
+                    world.cut(node, client)  # responses are lost from now on
                 waits = []
                 for number in range(4):
                     waits.append(await producer.send("once", b"%d" % number))
@@ -163,7 +163,7 @@ def test_batches_under_way_are_known_after_a_clean_restart_and_not_written_again
         assert world.unhandled == []
 
 
-def test_a_broker_starts_after_a_power_loss_that_came_after_a_snapshot_of_metadata() -> None:
+def test_a_broker_starts_after_a_power_loss_following_a_snapshot() -> None:
     with World(1) as world:
         world.add_nodes(3, combined=False)
         broker = world.nodes[1]
@@ -177,7 +177,7 @@ def test_a_broker_starts_after_a_power_loss_that_came_after_a_snapshot_of_metada
             pending = broker.storage.pending
             log = [one for one in pending if "write /node-1/data/__cluster_metadata" in str(one)]
             kept = [one.number for one in pending if one not in log[:-1]]
-            broker.storage.lose_power(kept)  # with a hole before the last write, where it was not flushed
+            broker.storage.lose_power(kept)  # with a hole before the last write, if it was unflushed
             await broker.start()
 
         world.run(story(), limit_s=300)
@@ -185,7 +185,7 @@ def test_a_broker_starts_after_a_power_loss_that_came_after_a_snapshot_of_metada
         assert world.unhandled == []
 
 
-def test_a_voter_remembers_its_vote_after_a_power_loss_right_after_its_first_start() -> None:
+def test_a_vote_survives_a_power_loss_after_the_first_start() -> None:
     with World(1) as world:
         nodes = world.add_nodes(3, model="posix")
 
@@ -204,7 +204,7 @@ def test_a_voter_remembers_its_vote_after_a_power_loss_right_after_its_first_sta
         world.run(story(), limit_s=300)
 
 
-def test_a_node_that_starts_again_coordinates_nothing_before_it_is_registered() -> None:
+def test_a_restarted_node_coordinates_nothing_before_its_registration() -> None:
     with World(3) as world:
         nodes = world.add_nodes(3)
         client = world.client("client")
@@ -222,9 +222,9 @@ def test_a_node_that_starts_again_coordinates_nothing_before_it_is_registered() 
                 assert node.node is not None
                 if any(one.is_leader for one in _coordinated(node.node.broker)):
                     break
-            node.lose_power()  # and with it what was not flushed
+            node.lose_power()  # and with it its unflushed records
             starting = asyncio.ensure_future(node.start())
-            await asyncio.sleep(1)  # the controller knows of its last life, and waits for its session to end
+            await asyncio.sleep(1)  # the controller still waits for its old session to end
             assert node.node is not None
             assert not node.is_serving
             broker = node.node.broker
@@ -237,7 +237,7 @@ def test_a_node_that_starts_again_coordinates_nothing_before_it_is_registered() 
         assert world.unhandled == []
 
 
-def test_a_broker_that_is_killed_with_work_under_way_keeps_nothing_in_memory() -> None:
+def test_a_broker_killed_during_work_leaks_no_memory() -> None:
     loop, directories = _killed_with_work_under_way()
     gc.collect()
     assert loop() is None, "a task of it keeps the loop, and what was ready to run there"
@@ -245,7 +245,7 @@ def test_a_broker_that_is_killed_with_work_under_way_keeps_nothing_in_memory() -
 
 
 def _killed_with_work_under_way() -> tuple[weakref.ref[WorldLoop], weakref.ref[LogDirectories]]:
-    """The world's loop and the broker's directories: they go when nobody has them any more."""
+    """The world's loop and the broker's directories, as weak references."""
     with World(1) as world:
         nodes = world.add_nodes(3)
         client = world.client("client")

@@ -1,4 +1,4 @@
-"""Processes that stand still or have slow disks, and do nothing wrong: no leader or session ends by it."""
+"""Processes that stall or have slow disks: no leader or session ends because of that."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def _leader(nodes: list[SimulatedNode]) -> SimulatedNode:
 
 
 @pytest.mark.parametrize(("who", "seconds"), [("followers", 2.2), ("everybody", 2.2), ("everybody", 10.0)])
-def test_a_quorum_keeps_its_leader_when_processes_stand_still(who: str, seconds: float) -> None:
-    """Their timers fire late, when the answers of the leader lie in their sockets."""
+def test_a_quorum_keeps_its_leader_during_stalls(who: str, seconds: float) -> None:
+    """Their timers fire late, while the leader's responses wait in their sockets."""
     with World(1) as world:
         nodes = world.add_nodes(3)
 
@@ -38,7 +38,7 @@ def test_a_quorum_keeps_its_leader_when_processes_stand_still(who: str, seconds:
         assert world.unhandled == []
 
 
-def test_a_quorum_elects_when_its_leader_stands_still() -> None:
+def test_a_quorum_elects_when_its_leader_stalls() -> None:
     with World(1) as world:
         nodes = world.add_nodes(3)
 
@@ -58,7 +58,7 @@ def test_a_quorum_elects_when_its_leader_stands_still() -> None:
         assert world.unhandled == []
 
 
-def test_followers_that_flush_for_longer_than_their_fetch_timeout_keep_their_leader() -> None:
+def test_slow_flushes_of_followers_keep_the_leader() -> None:
     with World(1) as world:
         nodes = world.add_nodes(3)
 
@@ -79,15 +79,13 @@ def test_followers_that_flush_for_longer_than_their_fetch_timeout_keep_their_lea
 
 
 @pytest.mark.parametrize(("late_s", "is_fenced"), [(9.0, False), (0.0, True)])
-def test_a_controller_that_stood_still_fences_no_broker_whose_heartbeats_it_has_not_read(
-    late_s: float, is_fenced: bool
-) -> None:
+def test_a_stalled_controller_reads_heartbeats_before_it_fences(late_s: float, is_fenced: bool) -> None:
     with World(1) as world:
         nodes = world.add_nodes(3, controllers=1, combined=False)
         controller = next(node for node in nodes if not node.is_broker)
 
         async def look_at_sessions(quorum: Quorum) -> None:
-            """As after a stall: no broker was heard of for ten seconds, and nobody looked at the time."""
+            """As after a stall: no heartbeat for ten seconds, and no timer ran."""
             assert quorum.active.state is not None
             contacts = quorum.active.state.heartbeats.contacts
             now = quorum._clock.monotonic()

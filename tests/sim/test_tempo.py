@@ -12,7 +12,7 @@ def test_a_short_story_is_busy_all_the_time() -> None:
     assert all(tempo.quiet_s(at) == 0.0 for at in range(200))
 
 
-def test_a_long_story_is_busy_for_a_part_of_the_time_and_whoever_rests_wakes_up_in_a_burst() -> None:
+def test_a_long_story_is_busy_in_bursts() -> None:
     for seed in range(20):
         tempo = Tempo(random.Random(seed), 300.0, 15.0)
         waits = [tempo.quiet_s(at / 10) for at in range(3000)]
@@ -23,7 +23,7 @@ def test_a_long_story_is_busy_for_a_part_of_the_time_and_whoever_rests_wakes_up_
         assert all(tempo.quiet_s(at / 10 + wait + 1e-6) == 0.0 for at, wait in enumerate(waits))
 
 
-def test_after_the_faults_there_is_a_burst_and_nobody_rests_when_clients_are_asked_to_finish() -> None:
+def test_a_burst_follows_the_faults() -> None:
     tempo = Tempo(random.Random(7), 300.0, 15.0)
     assert tempo.quiet_s(300.0) == 0.0
     assert tempo.quiet_s(310.0) == 5.0

@@ -1,14 +1,11 @@
-"""Production nodes and clients in the simulated world: they live through faults, and a seed replays."""
+"""Production nodes and clients in the simulated world: they survive faults, and a seed can be replayed."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
-import subprocess
-import sys
 import threading
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -19,13 +16,14 @@ from ottla.testing.world import World
 from ottla.testing.world.nemesis import FAULTS
 from ottla.testing.world.rare import rare_paths
 from tests.sim import smoke
+from tests.sim.replays import traces_of
 
 SEEDS = int(os.environ.get("OTTLA_TEST_SEEDS", "8"))
 FIRST_SEED = int(os.environ.get("OTTLA_TEST_SEED", "1"))
 
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
-def test_what_was_acknowledged_is_there_after_any_faults(seed: int) -> None:
+def test_acknowledged_records_survive_random_faults(seed: int) -> None:
     with World(seed) as world:
         try:
             smoke.run(world, seconds=40.0)
@@ -41,19 +39,7 @@ def test_each_fault_is_survived_alone(fault: str) -> None:
 
 
 def test_a_seed_replays_in_another_process_with_other_hashes() -> None:
-    traces = set()
-    for hashes in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": hashes}
-        run = subprocess.run(
-            [sys.executable, "-m", "tests.sim", "3", "--smoke", "--hash", "--seconds", "20"],
-            env=environment,
-            cwd=Path(__file__).parents[2],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        traces.add(run.stdout)
-    assert len(traces) == 1
+    assert len(traces_of("3", "--smoke", "--seconds", "20")) == 1
 
 
 def test_other_seeds_give_other_worlds() -> None:
@@ -66,7 +52,7 @@ def test_other_seeds_give_other_worlds() -> None:
     assert len(traces) == 2
 
 
-def test_the_timeline_tells_who_led_and_what_broke() -> None:
+def test_the_timeline_has_leaders_and_faults() -> None:
     with World(5) as world:
         world.add_nodes(3, settings={"num.partitions": "1"})
         client = world.client("client")
@@ -105,7 +91,7 @@ def test_the_timeline_tells_who_led_and_what_broke() -> None:
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_a_node_with_a_new_disk_gets_everything_from_the_others(dynamic: bool) -> None:
+def test_a_node_with_a_new_disk_replicates_everything(dynamic: bool) -> None:
     with World(5) as world:
         world.add_nodes(4, controllers=3, dynamic=dynamic)
         client = world.client("client")
@@ -135,7 +121,7 @@ def test_a_node_with_a_new_disk_gets_everything_from_the_others(dynamic: bool) -
         assert world.unhandled == []
 
 
-def test_a_node_that_ends_by_itself_says_why() -> None:
+def test_a_node_that_stops_by_itself_reports_why() -> None:
     with World(5) as world:
         node = world.add_nodes(1)[0]
 
@@ -151,8 +137,9 @@ def test_a_node_that_ends_by_itself_says_why() -> None:
         assert "cannot go on" in world.history()
 
 
-def test_what_another_thread_does_is_not_of_this_world(caplog: pytest.LogCaptureFixture) -> None:
-    """A test may have a real broker beside a world: its errors are its own, and it takes no rare paths."""
+def test_other_threads_do_not_affect_a_world(caplog: pytest.LogCaptureFixture) -> None:
+    """A test may run a real broker beside a world: its errors are not the world's, and it takes no rare
+    paths."""
     answers: list[bool] = []
 
     def elsewhere() -> None:

@@ -1,4 +1,4 @@
-"""Damage to the bytes of a file, for tests of what reads files: see `damaged`."""
+"""Damages the bytes of a file, for tests of code that reads files: see `damaged`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FACTOR = 100
 
 @st.composite
 def damaged(draw: st.DrawFn, content: bytes) -> bytes:
-    """What may be left of a file: less, more, other bytes, other numbers, or something that it never was."""
+    """Variants of a file: shorter, longer, other bytes, other numbers, or unrelated content."""
     ways = ["cut", "flip", "overwrite", "extend", "repeat", "zeros", "anything"]
     if _NUMBER.search(content):
         ways += ["number"] * 3
@@ -56,7 +56,7 @@ def damaged(draw: st.DrawFn, content: bytes) -> bytes:
 
 @contextmanager
 def within_memory(size_bytes: int) -> Iterator[None]:
-    """Memory that is in proportion to `size_bytes`, whatever the bytes say."""
+    """Check that memory stays proportional to `size_bytes`, whatever the bytes contain."""
     is_outermost = not tracemalloc.is_tracing()
     if is_outermost:
         tracemalloc.start()

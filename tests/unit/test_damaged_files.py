@@ -1,4 +1,4 @@
-"""Every file that a node reads at its start, damaged: what reads it raises what it says, and nothing else."""
+"""Damaged files at a node's startup: every reader raises its documented errors, and no others."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _A_UUID = bytes(range(16))
 
 @dataclass(frozen=True)
 class Reader:
-    """How a file is read, what a sound one holds, and what reading it may raise."""
+    """A file format: its reader, a valid content, and the errors it may raise."""
 
     name: str
     sound: bytes
@@ -174,16 +174,14 @@ EACH = pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name
 
 
 @EACH
-def test_a_sound_file_is_read(reader: Reader) -> None:
+def test_a_valid_file_is_read(reader: Reader) -> None:
     reader.check(reader.read(reader.sound))
 
 
 @EACH
 @settings(max_examples=100)
 @given(st.data())
-def test_whatever_a_file_holds_it_is_read_or_refused_with_its_own_error(
-    reader: Reader, data: st.DataObject
-) -> None:
+def test_any_file_is_read_or_refused_with_a_typed_error(reader: Reader, data: st.DataObject) -> None:
     content = data.draw(damaged(reader.sound) | damaged(reader.sound).flatmap(damaged))
     with within_memory(len(content)):
         try:
@@ -193,5 +191,5 @@ def test_whatever_a_file_holds_it_is_read_or_refused_with_its_own_error(
         else:
             reader.check(found)
             return
-    assert len(refusal) < 1_000  # nobody reads a log line of the whole file
+    assert len(refusal) < 1_000  # a log line must not contain the whole file
     assert not reader.names_path or PATH in refusal

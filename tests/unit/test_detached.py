@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.unit.reports import reported
 
-from ottla.detached import cannot_await, looked_at, outliving
+from ottla.detached import cannot_await, detach, mark_retrieved
 
 
-def test_what_nobody_asks_for_is_reported_where_it_was_not_begun_to_outlive() -> None:
+def test_asyncio_reports_unretrieved_errors_of_ordinary_tasks() -> None:
     async def story() -> None:
         failing = asyncio.get_running_loop().create_future()
         failing.set_exception(OSError("as asked for"))
@@ -17,7 +17,7 @@ def test_what_nobody_asks_for_is_reported_where_it_was_not_begun_to_outlive() ->
     assert [type(report["exception"]) for report in reported(story())] == [OSError]
 
 
-def test_work_goes_on_without_whoever_waited_and_its_failure_is_not_reported() -> None:
+def test_detached_work_survives_its_waiter_and_fails_silently() -> None:
     ended = []
 
     async def story() -> None:
@@ -29,7 +29,7 @@ def test_work_goes_on_without_whoever_waited_and_its_failure_is_not_reported() -
             raise OSError("as asked for")
 
         async def wait() -> None:
-            await outliving(work())
+            await detach(work())
 
         waiting = asyncio.ensure_future(wait())
         await asyncio.sleep(0)
@@ -44,22 +44,22 @@ def test_work_goes_on_without_whoever_waited_and_its_failure_is_not_reported() -
     assert ended == ["work"]
 
 
-def test_whoever_still_waits_gets_the_outcome() -> None:
+def test_a_remaining_waiter_gets_the_result() -> None:
     async def story() -> None:
         async def work(number: int) -> int:
             await asyncio.sleep(0)
             return 10 // number
 
-        assert await outliving(work(2)) == 5
+        assert await detach(work(2)) == 5
         with pytest.raises(ZeroDivisionError):
-            await outliving(work(0))
+            await detach(work(0))
         with pytest.raises(ZeroDivisionError):
-            await looked_at(asyncio.ensure_future(work(0)))
+            await mark_retrieved(asyncio.ensure_future(work(0)))
 
     assert reported(story()) == []
 
 
-def test_only_a_coroutine_that_no_task_runs_cannot_await() -> None:
+def test_only_a_coroutine_without_a_task_cannot_await() -> None:
     assert cannot_await(GeneratorExit)
     assert not cannot_await(None)
     assert not cannot_await(KeyboardInterrupt)

@@ -19,7 +19,7 @@ SHELLS = (
     "cluster",
     "console",
     "host.py",
-    "operations",  # what the commands of cli and tools share; only these and cluster import it
+    "operations",  # shared by cli and tools; only these and cluster import it
     "spark",
     "testing",
     "operations",
@@ -31,7 +31,7 @@ SHELLS = (
     "config/generate.py",
     "wire/generate.py",
 )
-"""What reaches out for a living."""
+"""Modules that access the outside world."""
 
 FORBIDDEN_MODULES = frozenset(
     [
@@ -80,7 +80,7 @@ FORBIDDEN_METHODS = frozenset(
         "utcnow",
     ]
 )
-"""Of asyncio's loops, and of dates: whose answer is the machine's."""
+"""Methods of asyncio's loops, and of dates, that return the machine's time."""
 
 ALLOWED = {
     ("client/config/base.py", "hash"): "of a value, to be a key: it orders nothing",
@@ -96,7 +96,7 @@ ALLOWED = {
     ("server/node.py", "uvloop"): "the program of a node",
     ("log/directories/properties.py", "fromtimestamp"): "with a time zone and a time from the clock",
 }
-"""What may stay, and why."""
+"""Allowed uses, with the reason."""
 
 
 def _modules() -> Iterator[tuple[str, ast.Module]]:
@@ -151,5 +151,5 @@ def test_nodes_and_clients_reach_out_through_ports_alone() -> None:
         ("def late():\n    import socket", "socket"),
     ],
 )
-def test_what_reaches_out_is_seen(code: str, what: str) -> None:
+def test_violations_are_detected(code: str, what: str) -> None:
     assert [found for _, found in _reaches(ast.parse(code))] == [what]

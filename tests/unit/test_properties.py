@@ -1,4 +1,4 @@
-"""The .properties syntax: what Java's loader accepts, and text that survives a round trip."""
+"""The .properties syntax: the same as Java's loader, and round trips."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_bytes_that_are_not_utf_8_are_read_as_latin_1() -> None:
 
 
 @given(st.dictionaries(TEXTS, TEXTS), st.lists(st.text("abc #=")))
-def test_what_is_written_is_read_back(entries: dict[str, str], comments: list[str]) -> None:
+def test_written_entries_are_read_back(entries: dict[str, str], comments: list[str]) -> None:
     assert properties.as_dict(properties.format(entries, comments)) == entries
 
 
@@ -90,5 +90,5 @@ def test_any_text_parses_or_is_refused_with_a_line(text: str) -> None:
     assert all(1 <= line <= lines for line in found)
 
 
-def test_a_backslash_alone_begins_no_entry() -> None:
+def test_a_single_backslash_is_no_entry() -> None:
     assert properties.parse("\\\n\n\\\n# comment\na=1\n\\") == [("a", "1", 5)]

@@ -170,12 +170,12 @@ def _read(process: subprocess.Popen[str], seen: Seen, began: float) -> None:
     assert process.stdout is not None
     rows: Counter[str] = Counter()
     for line in process.stdout:
-        told = json.loads(line)
-        seen.started.add(told["sink"])
-        if told["batch"] is not None and told["state"] == "running":
-            rows[told["sink"]] = told["rows_total"]
-            total = seen.before[told["sink"]] + told["rows_total"]
-            seen.lines.append((time.monotonic() - began, told["sink"], total, told["lag"] or 0))
+        report = json.loads(line)
+        seen.started.add(report["sink"])
+        if report["batch"] is not None and report["state"] == "running":
+            rows[report["sink"]] = report["rows_total"]
+            total = seen.before[report["sink"]] + report["rows_total"]
+            seen.lines.append((time.monotonic() - began, report["sink"], total, report["lag"] or 0))
     seen.before.update(rows)
 
 

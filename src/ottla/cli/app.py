@@ -17,7 +17,7 @@ from ottla.cli.errors import Misuse, finish, near_names
 if TYPE_CHECKING:
     from ottla.cli.session import Session
 
-# Noun -> what it is for. Those whose module is not installed are not there.
+# Noun -> its purpose. Nouns whose module is not installed are missing.
 NOUNS: dict[str, str] = {
     "start": "Start a node or a cluster and show how to connect.",
     "topic": "Create, list, describe, alter and delete topics.",
@@ -86,7 +86,7 @@ def command_of(noun: str) -> Any:
     add_flags(app)
     command = get_command(app)
     command.name = noun
-    # Typer's own way to install completions knows neither nouns nor topics.
+    # Typer's own installation of completions knows neither nouns nor topics.
     command.params = [one for one in command.params if not str(one.name).endswith("_completion")]
     _set_plain_help(command)
     make_quick(command)
@@ -96,7 +96,7 @@ def command_of(noun: str) -> Any:
 def _set_plain_help(command: Any) -> None:
     """Print help as plain columns: boxes leave too little room for text on an 80-column terminal."""
     command.rich_markup_mode = None
-    # Click would cut it off at the width of the terminal, in the middle of a sentence.
+    # Click would truncate it at the width of the terminal, in the middle of a sentence.
     command.short_help = _first_sentence(command.help or "")
     for one in command.params:
         if one.param_type_name == "argument":

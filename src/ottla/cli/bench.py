@@ -192,7 +192,7 @@ def _number(value: Any) -> str:
 
 
 def _ratios(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """How the first cluster compares with the second, for each part."""
+    """The second cluster's results relative to the first, for each part."""
     found = []
     for first, second in zip(rows[::2], rows[1::2], strict=True):
         name = "p50_ms" if first["part"] == "latency" else "records_per_second"

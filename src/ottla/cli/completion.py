@@ -153,7 +153,7 @@ def _bash_cut(word: str) -> int:
     return max(word.rfind("="), word.rfind(":")) + 1
 
 
-# What may come next
+# Candidates
 
 
 def complete(words: Sequence[str]) -> Candidates:

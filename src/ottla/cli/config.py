@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ottla.cli.errors import Misuse, Problem, near_names
-from ottla.cli.output import Cell, Format, Styled, emit, show, tell
+from ottla.cli.output import Cell, Format, Styled, emit, print_result, show
 from ottla.cli.session import Flags, Session, pairs, session_of
 from ottla.config import ConfigError, Definition, ResourceType, definition, definitions
 
@@ -19,7 +19,7 @@ app = typer.Typer(help="Read, change and explain settings.", no_args_is_help=Tru
 
 
 class Kind(StrEnum):
-    """What a setting belongs to."""
+    """The kinds of entities that have settings."""
 
     BROKER = "broker"
     TOPIC = "topic"
@@ -146,7 +146,7 @@ def _change(
         f"{key} reset to its default" if value is None else f"{key}={value}" for key, value in shown.items()
     ]
     whose = f"{str(entity)[0].upper()}{str(entity)[1:]}"
-    tell(
+    print_result(
         session,
         f"{whose} {'can be changed' if dry_run else 'changed'}: {', '.join(done)}.",
         {"kind": entity.kind, "name": entity.name, "changes": shown, "changed": not dry_run},
@@ -191,7 +191,7 @@ def describe_settings(
 
     session = _json_session(context, as_json)
     if name is None:
-        # `config describe retention.ms` has long been the same as `config explain retention.ms`.
+        # `config describe retention.ms` is a long-standing alias of `config explain retention.ms`.
         if not any(definition(one.resource, kind) for one in Kind):
             raise Misuse(f"Specify a name: ottla config describe {kind} NAME")
         _explain(session, kind, for_kind)
@@ -215,7 +215,7 @@ def _value_cell(value: Any) -> Cell:
     return Styled("(null)", "dim") if value is None else str(value)
 
 
-# What settings mean
+# Descriptions of settings
 
 
 @app.command("list")
@@ -295,7 +295,7 @@ def check_file(
     except OSError as error:
         raise Problem(f"Cannot read {file}: {error.strerror}.") from error
     except ConfigError as error:
-        # It has a line for each fault.
+        # The error has one line per invalid setting.
         typer.echo(error, err=True)
         raise typer.Exit(1) from error
     except ValueError as error:

@@ -15,7 +15,7 @@ MISUSED = 2
 INTERRUPTED = 130
 UNREAD = 141
 
-# How alike names must be to be suggested, from 0 to 1, and how much less than the nearest one.
+# The minimum similarity of a suggested name, from 0 to 1, and its maximum distance from the best one.
 _NEAR = 0.6
 _AS_NEAR = 0.1
 
@@ -58,14 +58,14 @@ def finish(work: Callable[[], int], *, servers: Callable[[], str] = str) -> int:
         code = work()
         sys.stdout.flush()
         if code == INTERRUPTED and sys.stderr.isatty():
-            print(file=sys.stderr)  # the terminal has shown ^C: the prompt goes below it
+            print(file=sys.stderr)  # the terminal shows ^C: put the prompt on a new line
         return code
     except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):  # Click's way with a closed pipe
+        if isinstance(end.__context__, BrokenPipeError):  # Click raises this for a closed pipe
             return UNREAD
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except BrokenPipeError:
-        # What is left in the buffer would be written at exit, and fail again.
+        # Python would flush the rest of the buffer at exit, and fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNREAD
     except KeyboardInterrupt:
@@ -123,7 +123,7 @@ def _is_failure_of_a_tool(error: Exception) -> bool:
 
 
 def _client_sentence(error: Exception, servers: Callable[[], str]) -> str | None:
-    # What was not imported cannot have been raised: a command without a cluster pays nothing for this.
+    # A module that is not imported cannot have raised the error: commands without a cluster save the import.
     if "ottla.client.errors" not in sys.modules and "ottla.wire.errors" not in sys.modules:
         return None
     from ottla.client import errors as client

@@ -18,7 +18,7 @@ from ottla.cli.session import Flags, session_of
 
 PANEL = "Global flags"
 
-# Field of Flags -> what is typed, what stands for its value, and what it means.
+# Field of Flags -> its spellings, the placeholder of its value, and its help.
 GLOBAL_FLAGS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "profile": (("-p", "--profile"), "PROFILE", "Profile to use; see ottla profile list."),
     "bootstrap_server": (
@@ -128,7 +128,7 @@ def _spellings(parameter: inspect.Parameter) -> list[str]:
         if isinstance(info, ArgumentInfo):
             return []
         if isinstance(info, OptionInfo):
-            # Within Annotated the first name is where a default would be.
+            # In Annotated, Typer takes the first name as the default.
             names = [*(info.param_decls or ()), info.default]
             typed = [
                 part.strip()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.cli.errors import Misuse, Problem, near_names
-from ottla.cli.output import Cell, Styled, duration_text, emit, emit_each, show, tell
+from ottla.cli.output import Cell, Styled, duration_text, emit, emit_each, print_result, show
 from ottla.cli.session import Session, session_of
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def _facts(session: Session, admin: Admin, listed: GroupListing, *, with_time: b
 
 
 def _about(admin: Admin, listed: GroupListing) -> dict[str, Any]:
-    """What groups of every type have: state, coordinator, members."""
+    """The common fields of groups of every type: state, coordinator, members."""
     name, kind = listed.group_id, str(listed.type)
     described: Any
     if kind == "Share":
@@ -208,7 +208,7 @@ def _member(one: Any) -> dict[str, Any]:
         "instance_id": getattr(one, "group_instance_id", None),
         "epoch": getattr(one, "member_epoch", None),
         "subscribed_topics": sorted(getattr(one, "subscribed_topics", None) or ()),
-        # The assignment of a group that is none of consumers is bytes that only its members understand.
+        # Only the members of such a group can interpret its assignment.
         "partitions": [] if isinstance(assignment, bytes) else [str(key) for key in sorted(assignment)],
     }
 
@@ -258,7 +258,7 @@ def delete(
             )
         confirm(f"Delete {', '.join(listed)} and the committed offsets?", yes=yes)
         outcomes = admin.delete_groups(listed)
-    code = each(outcomes, lambda name: tell(session, f"Group {name} deleted."))
+    code = each(outcomes, lambda name: print_result(session, f"Group {name} deleted."))
     if session.is_structured:
         emit(session, [{"group": name, "deleted": True} for name in outcomes.succeeded])
     raise typer.Exit(code)

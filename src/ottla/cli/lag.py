@@ -94,7 +94,7 @@ def first_timestamps(session: Session, offsets: Mapping[TopicPartition, int]) ->
     from ottla.wire.errors import KafkaError
 
     config = session.client_config("consumer")
-    # One batch of each partition is enough, and no group may notice that its records are looked at.
+    # One batch of each partition is enough, and the read must not affect any group.
     for name in ("group.id", "group.instance.id", "group.protocol"):
         config.pop(name, None)
     config |= {

@@ -50,7 +50,7 @@ def dump(
     for path in paths:
         if path.is_dir():
             rows = _directory(path)
-            # A segment is named after its first offset: the name would say it twice.
+            # A segment is named after its first offset, so the column would be redundant.
             columns = tuple(name for name in rows[0] if name != "segment")
             _show_rows(session, rows, columns, ("segment",), str(path), found)
             continue

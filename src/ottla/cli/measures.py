@@ -221,13 +221,13 @@ class Contestant:
         raise Problem(f"{self.name}: a record was not consumed within {_ANSWER_SECONDS:.0f} s.")
 
 
-def measure(contestants: Sequence[Contestant], load: Load, tell: Any) -> None:
+def measure(contestants: Sequence[Contestant], load: Load, report: Any) -> None:
     """Measure all parts, alternating between clusters within each."""
     rounds = 1 if len(contestants) == 1 else 3
     for part in load.parts:
         for number in range(rounds):
-            # Who begins changes, so that nobody always comes second.
+            # Take turns in going first, so that no cluster always comes second.
             turn = contestants if number % 2 == 0 else contestants[::-1]
             for one in turn:
-                tell(f"{part} {one.name}" + (f", round {number + 1} of {rounds}" if rounds > 1 else ""))
+                report(f"{part} {one.name}" + (f", round {number + 1} of {rounds}" if rounds > 1 else ""))
                 one.run(part, load.seconds / rounds)

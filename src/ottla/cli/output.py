@@ -85,7 +85,7 @@ def emit(session: Session, data: object) -> None:
 
 
 def emit_each(session: Session, facts: Sequence[_Facts], show_one: Callable[[_Facts], None]) -> None:
-    """Print what was asked about several things: one value for programs, one after the other for people."""
+    """Print several results: one list for programs, one after the other for people."""
     if session.is_structured:
         emit(session, facts if len(facts) > 1 else facts[0])
         return
@@ -95,7 +95,7 @@ def emit_each(session: Session, facts: Sequence[_Facts], show_one: Callable[[_Fa
         show_one(fact)
 
 
-def tell(session: Session, sentence: str, data: object = None) -> None:
+def print_result(session: Session, sentence: str, data: object = None) -> None:
     """Report a result: a sentence for people, `data` for programs if there is any."""
     if not session.is_structured:
         print(clean(sentence))

@@ -16,7 +16,7 @@ import typer
 
 from ottla.cli import pipeline_jobs
 from ottla.cli.errors import Misuse, Problem, near_names
-from ottla.cli.output import duration_text, is_terminal, show, size_text, tell, time_text
+from ottla.cli.output import duration_text, is_terminal, print_result, show, size_text, time_text
 from ottla.cli.session import Session, session_of
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ RemoteOption = Annotated[
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def reporting_errors() -> Iterator[None]:
     """Report errors that the user can fix; each error of a file gets its own line."""
     from ottla.spark import SparkMissing
 
@@ -134,7 +134,7 @@ def validate(
 ) -> None:
     """Validate a pipeline without running it: syntax, topics, SQL and columns."""
     session = session_of(context)
-    with told():
+    with reporting_errors():
         pipeline = load(file)
         if not offline:
             check_topics(session, pipeline, str(file))
@@ -148,7 +148,7 @@ def validate(
                 spark.stop()
     left = [name for name, was in (("topics", offline), ("SQL and columns", no_spark)) if was]
     but = f" ({' and '.join(left)} not checked)" if left else ""
-    tell(session, f"{file} is valid{but}.", {"file": str(file), "valid": True, "unchecked": left})
+    print_result(session, f"{file} is valid{but}.", {"file": str(file), "valid": True, "unchecked": left})
 
 
 @app.command("run")
@@ -165,7 +165,7 @@ def run(
 ) -> None:
     """Run a pipeline until Ctrl-C. It resumes from its checkpoint, even after a crash."""
     session = session_of(context)
-    with told():
+    with reporting_errors():
         run_pipeline(
             session,
             load(file),
@@ -194,7 +194,7 @@ def run_pipeline(
     from ottla.spark.pipeline.check import checked_outputs
     from ottla.spark.pipeline.run import Runner
 
-    with state.held(pipeline):
+    with state.locked(pipeline):
         check_topics(session, pipeline, file, create=create_topics)
         spark = spark_of(pipeline, master, remote)
         try:
@@ -204,8 +204,8 @@ def run_pipeline(
             runner = Runner(pipeline, builder, outputs, once=once, report=screen.report)
 
             def each_round() -> None:
-                state.write_status(pipeline, runner.shown)
-                screen.draw(runner.shown)
+                state.write_status(pipeline, runner.progress)
+                screen.draw(runner.progress)
 
             with _stops(runner.stop), screen:
                 try:
@@ -319,7 +319,7 @@ def plan(
     from ottla.spark.pipeline.graph import as_text, nodes
 
     session = session_of(context)
-    with told():
+    with reporting_errors():
         pipeline = load(file)
         if svg is not None:
             from ottla.spark.pipeline.picture import svg as drawn
@@ -343,7 +343,7 @@ def status(context: typer.Context, file: FileArgument) -> None:
     from ottla.spark.pipeline import state
 
     session = session_of(context)
-    with told():
+    with reporting_errors():
         found = state.status(load(file))
     if session.is_structured:
         show(session, found)
@@ -371,7 +371,7 @@ def reset(
     from ottla.spark.pipeline import state
 
     session = session_of(context)
-    with told():
+    with reporting_errors():
         pipeline = load(file)
         known = state.sink_names(pipeline)
         names = sink or known
@@ -384,7 +384,7 @@ def reset(
                 abort=True,
             )
         client = cluster_session(session, pipeline).client_config("admin")
-        # Delta's log is written by Spark alone.
+        # Only Spark can change Delta's log.
         is_delta = any(one.name in names and one.target.kind == "delta" for one in pipeline.sinks)
         spark = spark_of(pipeline, None, None) if is_delta else None
         try:
@@ -392,7 +392,9 @@ def reset(
         finally:
             if spark is not None:
                 spark.stop()
-    tell(session, f"Reset: {', '.join(done)}. The next run starts from the beginning.", {"reset": done})
+    print_result(
+        session, f"Reset: {', '.join(done)}. The next run starts from the beginning.", {"reset": done}
+    )
 
 
 for _job in (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.cli.errors import Misuse, Problem
-from ottla.cli.output import show, size_text, tell
+from ottla.cli.output import print_result, show, size_text
 from ottla.cli.session import Flags, Session, pairs, session_of
 
 if TYPE_CHECKING:
@@ -89,10 +89,10 @@ def archive(
     master: MasterOption = None,
 ) -> None:
     """Archive topics to Parquet files, a Delta table or an Iceberg table, exactly once."""
-    from ottla.cli.pipeline import run_pipeline, told
+    from ottla.cli.pipeline import reporting_errors, run_pipeline
 
     session = session_of(context)
-    with told():
+    with reporting_errors():
         from ottla.spark.pipeline.jobs.archive import archive_pipeline
         from ottla.spark.pipeline.model import FileTarget, IcebergTarget
 
@@ -134,10 +134,10 @@ def load(
     master: MasterOption = None,
 ) -> None:
     """Load files into a topic as JSON, each row exactly once; rerun to load new files."""
-    from ottla.cli.pipeline import run_pipeline, told
+    from ottla.cli.pipeline import reporting_errors, run_pipeline
 
     session = session_of(context)
-    with told():
+    with reporting_errors():
         from ottla.spark.pipeline.jobs.archive import load_pipeline
 
         chosen = name or f"load-{topic}"
@@ -171,12 +171,12 @@ def replay(
     master: MasterOption = None,
 ) -> None:
     """Write the records of an archive to a topic, in order and exactly once."""
-    from ottla.cli.pipeline import told
+    from ottla.cli.pipeline import reporting_errors
 
     session = session_of(context)
     if kind is Kind.ICEBERG:
         raise Misuse("Cannot replay an Iceberg table. Use --kind parquet or delta.")
-    with told():
+    with reporting_errors():
         from ottla.spark.pipeline.jobs.archive import replay as replayed
         from ottla.spark.pipeline.session import delta_settings
 
@@ -196,7 +196,9 @@ def replay(
                 where=where,
                 keep_partitions=keep_partitions,
             )
-    tell(session, f"Wrote {count:,} records of {archived} to {topic}.", {"topic": topic, "records": count})
+    print_result(
+        session, f"Wrote {count:,} records of {archived} to {topic}.", {"topic": topic, "records": count}
+    )
 
 
 def mirror(
@@ -218,12 +220,12 @@ def mirror(
     master: MasterOption = None,
 ) -> None:
     """Copy topics to another cluster exactly once, and translate the committed offsets of groups."""
-    from ottla.cli.pipeline import told
+    from ottla.cli.pipeline import reporting_errors
 
     session = session_of(context)
-    with told():
+    with reporting_errors():
         from ottla.spark.pipeline.jobs.mirror import Mirror, copy_round, make_topics, translate_groups
-        from ottla.spark.pipeline.state import held
+        from ottla.spark.pipeline.state import locked
 
         _check(session, *topics)
         chosen = name or f"mirror-{topics[0]}"
@@ -241,7 +243,7 @@ def mirror(
         )
         from ottla.spark.pipeline.model import Pipeline
 
-        with held(Pipeline(name=chosen, checkpoint=place, sources=(), sinks=())):
+        with locked(Pipeline(name=chosen, checkpoint=place, sources=(), sinks=())):
             make_topics(wanted)
             with _spark(chosen, place, master) as spark:
                 while True:
@@ -258,7 +260,7 @@ def _tell_round(session: Session, copied: int, rows: list[dict[str, Any]]) -> No
     groups = len({row["group"] for row in rows} - refused.keys())
     for group, error in refused.items():
         print(f"Offsets of group {group} were not translated: {error}", file=sys.stderr)
-    tell(
+    print_result(
         session,
         f"{copied:,} records copied, {groups} group{'s' if groups != 1 else ''} translated.",
         {"copied": copied, "offsets": rows},
@@ -281,10 +283,10 @@ def profile(
     master: MasterOption = None,
 ) -> None:
     """Profile the data in topics: counts, sizes, key skew, missing values, late records."""
-    from ottla.cli.pipeline import told
+    from ottla.cli.pipeline import reporting_errors
 
     session = session_of(context)
-    with told():
+    with reporting_errors():
         from ottla.spark.pipeline.jobs.profile import profile_topic, write_report
 
         _check(session, *topics)

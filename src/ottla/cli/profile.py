@@ -9,7 +9,7 @@ import typer
 
 from ottla.cli import profiles
 from ottla.cli.errors import Misuse
-from ottla.cli.output import Cell, Styled, show, tell
+from ottla.cli.output import Cell, Styled, print_result, show
 from ottla.cli.session import DEFAULT_SERVERS, check_settings, pairs, session_of
 
 app = typer.Typer(help="Manage connection profiles.", no_args_is_help=True)
@@ -63,7 +63,7 @@ def show_profile(
     session = session_of(context)
     known = profiles.load()
     if name is None:
-        # What is used is more than the profile: the environment and flags are on top of it.
+        # The settings in effect also include the environment and flags.
         chosen: Mapping[str, str] = session.settings
         head: dict[str, Any] = {"profile": session.profile}
     else:
@@ -116,10 +116,10 @@ def set_profile(
     known = profiles.set_settings(known, name, changes)
     if is_new and known.current is None:
         known = profiles.use(known, name)
-    told = f"Profile {name} {'made' if is_new else 'changed'} in {known.path}."
+    sentence = f"Profile {name} {'made' if is_new else 'changed'} in {known.path}."
     if known.current == name and is_new:
-        told += " It is now the current profile."
-    tell(session, told, {"profile": name, "file": str(known.path), "used": known.current == name})
+        sentence += " It is now the current profile."
+    print_result(session, sentence, {"profile": name, "file": str(known.path), "used": known.current == name})
 
 
 @app.command("use")
@@ -128,7 +128,9 @@ def use_profile(context: typer.Context, name: ProfileArgument) -> None:
     session = session_of(context)
     known = profiles.use(profiles.load(), name)
     servers = known.by_name[name].get(_SERVERS, DEFAULT_SERVERS)
-    tell(session, f"Commands now connect to {servers}.", {"profile": name, "bootstrap_servers": servers})
+    print_result(
+        session, f"Commands now connect to {servers}.", {"profile": name, "bootstrap_servers": servers}
+    )
 
 
 @app.command("delete")
@@ -137,4 +139,4 @@ def delete_profile(context: typer.Context, name: ProfileArgument) -> None:
     session = session_of(context)
     known = profiles.load()
     profiles.delete(known, name)
-    tell(session, f"Profile {name} deleted.", {"profile": name, "deleted": True})
+    print_result(session, f"Profile {name} deleted.", {"profile": name, "deleted": True})

@@ -165,7 +165,7 @@ def _write(before: Profiles, lines: list[str], meant: Profiles) -> Profiles:
 
 
 def _flat(table: Mapping[str, object], prefix: str = "") -> dict[str, str]:
-    """Dotted names of what TOML reads as tables in tables; values as client settings are written."""
+    """Join keys that TOML reads as nested tables; format values as client settings."""
     flat: dict[str, str] = {}
     for key, value in table.items():
         if isinstance(value, dict):
@@ -176,7 +176,7 @@ def _flat(table: Mapping[str, object], prefix: str = "") -> dict[str, str]:
 
 
 def _spelled(name: str) -> str:
-    """Client settings are written with dots; bootstrap_servers and bootstrap-servers mean the same."""
+    """Client settings are spelled with dots; bootstrap_servers and bootstrap-servers mean the same."""
     return name.replace("_", ".").replace("-", ".")
 
 
@@ -189,7 +189,7 @@ def _text(value: object) -> str:
 
 
 def _section(lines: list[str], name: str) -> tuple[int, int]:
-    """The lines of a profile, its header first; behind the last line if it is not there."""
+    """The lines of a profile, starting with its header; empty, at the end of the file, if it is missing."""
     header = re.compile(rf"\s*\[\s*profile\s*\.\s*(['\"]?){re.escape(name)}\1\s*\]\s*(#.*)?")
     begin = next((at for at, line in enumerate(lines) if header.fullmatch(line)), len(lines))
     end = next((at for at in range(begin + 1, len(lines)) if lines[at].lstrip().startswith("[")), len(lines))
@@ -206,12 +206,12 @@ def _key_of(line: str) -> str | None:
 
 
 def _key(setting: str) -> str:
-    """Names of settings need no quotes, except those that are the beginning of another name too."""
+    """Names of settings need no quotes, except if one is also the prefix of another."""
     return setting if _BARE.fullmatch(setting) and setting not in _BEGINNINGS else _quoted(setting)
 
 
 def _quoted(text: str) -> str:
-    """A TOML string; JSON's escapes are a part of TOML's."""
+    """A TOML string; JSON's escapes are valid in TOML."""
     import json
 
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

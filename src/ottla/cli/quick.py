@@ -21,7 +21,7 @@ def make_quick(command: Any) -> None:
     def quick_help_option(context: Any) -> Any:
         return _make_parameter_quick(help_option(context))
 
-    # The option --help is made anew for each call.
+    # Click creates the option --help anew for each call.
     command.get_help_option = quick_help_option
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.cli.errors import Misuse, Problem
-from ottla.cli.output import Cell, Styled, clean, count_text, emit, is_terminal, show, size_text, tell
+from ottla.cli.output import Cell, Styled, clean, count_text, emit, is_terminal, print_result, show, size_text
 from ottla.cli.session import Session, session_of
 
 if TYPE_CHECKING:
@@ -94,12 +94,12 @@ def plan(
         return
     _show_plan(session, found)
     if found.after and save is not None:
-        tell(session, f"Wrote the plan to {save}. Start it with: ottla reassign start --file {save}")
+        print_result(session, f"Wrote the plan to {save}. Start it with: ottla reassign start --file {save}")
 
 
 def _show_plan(session: Session, found: Plan) -> None:
     if not found.after:
-        tell(session, "No replicas need to move.")
+        print_result(session, "No replicas need to move.")
         return
     facts = found.facts()
     show(
@@ -172,12 +172,12 @@ def start(
             emit(session, {**found.facts(), "throttle_bytes_per_second": rate, "started": bool(found.after)})
         if not found.after:
             return
-        tell(session, f"{count_text(len(found.after), 'partition')} started moving.")
+        print_result(session, f"{count_text(len(found.after), 'partition')} started moving.")
         if stays:
             watch(session, admin)
             if rate is not None:
                 clear_throttles(admin, {place.topic for place in found.after})
-            tell(session, f"{_NOTHING_LEFT}{'' if rate is None else _CLEARED}")
+            print_result(session, f"{_NOTHING_LEFT}{'' if rate is None else _CLEARED}")
         elif not session.is_structured:
             print("Show progress with: ottla reassign status")
             if rate is not None:
@@ -211,7 +211,7 @@ def status(
         emit(session, _status_facts(moving, limits))
         return
     if standing is not None:
-        tell(session, _NOTHING_LEFT if standing.partitions else _NOTHING)
+        print_result(session, _NOTHING_LEFT if standing.partitions else _NOTHING)
     else:
         _show_status(session, moving)
     if limits and not moving:
@@ -281,7 +281,7 @@ def change_throttle(
         with session.admin() as admin:
             cleared = clear_throttles(admin)
         sentence = "Throttle removed." if cleared else "No throttle is set."
-        tell(session, sentence, {"throttle_cleared": cleared})
+        print_result(session, sentence, {"throttle_cleared": cleared})
         return
     wanted = _rate(rate)
     with session.admin() as admin:
@@ -293,7 +293,7 @@ def change_throttle(
             )
         set_throttle(admin, moves_of(under_way, {}, {}), wanted)
     sentence = f"{count_text(len(under_way), 'partition')} throttled to {size_text(wanted)}/s."
-    tell(session, sentence, {"throttle_bytes_per_second": wanted})
+    print_result(session, sentence, {"throttle_bytes_per_second": wanted})
 
 
 # cancel
@@ -323,7 +323,7 @@ def cancel(context: typer.Context, topics: TopicsArgument = None, yes: YesOption
         "cancelled": [{"topic": place.topic, "partition": place.partition} for place in done],
         "throttle_cleared": cleared,
     }
-    tell(session, f"{said}{_CLEARED if cleared else ''}", facts)
+    print_result(session, f"{said}{_CLEARED if cleared else ''}", facts)
     if failed:
         place, error = min(failed.items())
         raise Problem(f"{place.topic}-{place.partition} cannot be cancelled: {error}") from error
@@ -342,7 +342,7 @@ def _named(names: Iterable[str], name: str) -> list[str]:
     return [name]
 
 
-# Words
+# Texts
 
 
 def _rate(text: str) -> int:

@@ -332,7 +332,7 @@ def _filter(grep: str | None, key: str | None, kinds: tuple[Kind, Kind]) -> Call
         try:
             return record.value is not None and pattern.search(kinds[1].shown(record.value)) is not None
         except BadValue:
-            return True  # so that it is told of
+            return True  # so that the caller reports it
 
     return matches
 
@@ -440,7 +440,7 @@ def produce(
     """
     from itertools import islice
 
-    from ottla.cli.records.production import Lines, Outcome, input_records, send_all, tell
+    from ottla.cli.records.production import Lines, Outcome, input_records, print_outcome, send_all
 
     session, numbers = _session_and_partitions(session_of(context), partition)
     kinds = _kinds(key_as, value_as, key_schema, value_schema, None)
@@ -475,7 +475,7 @@ def produce(
                 send_all(producer, topic, records, common, outcome, stop)
         finally:
             if verbose:
-                tell(topic, outcome, time.monotonic() - began)
+                print_outcome(topic, outcome, time.monotonic() - began)
             for fault in outcome.faults:
                 print(f"ottla: {fault}", file=sys.stderr)
     if outcome.failed:

@@ -102,7 +102,7 @@ def plan(
     for key in keys:
         at = committed.get(key)
         if target.kind is Kind.TIME:
-            # Nothing as young as that: the group goes on with what comes.
+            # No record is that new: the group continues with the next one.
             new = times[key].offset if times[key].offset >= 0 else nexts[key]
         elif target.kind is Kind.SHIFT:
             if at is None:

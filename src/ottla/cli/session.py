@@ -24,7 +24,7 @@ DEFAULT_SERVERS = "localhost:9092"
 _SERVERS = "bootstrap.servers"
 _REACH_SECONDS = 5.0
 
-# A person waits for the answer: half a minute is long enough to know that none comes.
+# For a person at the terminal, half a minute is long enough to wait.
 _PATIENCE = {"default.api.timeout.ms": "30000", "request.timeout.ms": "20000"}
 
 ClientKind = Literal["admin", "producer", "consumer"]

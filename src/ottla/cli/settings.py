@@ -251,7 +251,7 @@ def _credential_rows(admin: Admin, user: str) -> list[dict[str, Any]]:
     try:
         outcome = admin.describe_user_scram_credentials([user])[user]
     except UnsupportedVersion:
-        # Brokers that keep no credentials have none to show, and may have quotas all the same.
+        # Brokers without credentials have none to list, but may have quotas.
         return []
     if isinstance(outcome, ResourceNotFound):
         return []

@@ -121,7 +121,7 @@ def _check_port(port: int) -> None:
 
 def _tell_node(node: Node, directory: Path) -> None:
     address = f"{_HOST}:{node.port}"
-    tell(f"Node started with data in {directory.resolve()}", address)
+    print_instructions(f"Node started with data in {directory.resolve()}", address)
 
 
 # Several
@@ -135,7 +135,7 @@ def _start_cluster(directory: Path, nodes: int | None, port: int | None, overrid
     typer.echo(f"Starting {len(layout.nodes)} nodes ...", err=True)
     with stops_on_signals(supervisor.request_stop):
         supervisor.run(
-            lambda cluster_id: tell(
+            lambda cluster_id: print_instructions(
                 f"{len(layout.nodes)} nodes started with logs and data in {directory.resolve()}",
                 layout.bootstrap_servers,
             )
@@ -167,10 +167,10 @@ def _layout(directory: Path, nodes: int | None, port: int | None, override: list
     return write_layout(directory, plan)
 
 
-# What a person reads
+# Output
 
 
-def tell(what: str, servers: str) -> None:
+def print_instructions(what: str, servers: str) -> None:
     """Print what was started, where clients connect, and first commands to try."""
     first = servers.partition(",")[0]
     lines = [f"{what}.", "", f"  Clients connect to  {servers}", ""]

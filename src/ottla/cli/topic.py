@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.cli.errors import Misuse, Problem
-from ottla.cli.output import Cell, Styled, count_text, duration_text, emit, emit_each, show, size_text, tell
+from ottla.cli.output import (
+    Cell,
+    Styled,
+    count_text,
+    duration_text,
+    emit,
+    emit_each,
+    print_result,
+    show,
+    size_text,
+)
 from ottla.cli.session import Session, pairs, session_of
 from ottla.cli.topic_facts import (
     OFFLINE,
@@ -105,7 +115,7 @@ def create(
         ]
     made = {name: one for name, one in outcomes.items() if not isinstance(one, Exception)}
 
-    def told(name: str) -> None:
+    def print_created(name: str) -> None:
         one = made.get(name)
         counts = (
             f", {count_text(one.partitions, 'partition')}, replication factor {one.replication_factor}"
@@ -113,13 +123,13 @@ def create(
             else ""
         )
         verb = "already exists" if name in there else "can be created" if dry_run else "created"
-        tell(session, f"Topic {name} {verb}{counts}.")
+        print_result(session, f"Topic {name} {verb}{counts}.")
 
-    told_of = {
+    outcomes = {
         name: None if name in there else _hinted(one, configs) if isinstance(one, Exception) else one
         for name, one in outcomes.items()
     }
-    code = each(told_of, told)
+    code = each(outcomes, print_created)
     if session.is_structured:
         emit(session, [_created(name, one, dry_run) for name, one in made.items()])
     raise typer.Exit(code)
@@ -173,7 +183,7 @@ def list_topics(
             for name in names:
                 print(name)
             return
-        # A topic that was deleted meanwhile is no error of a list.
+        # A topic that was deleted meanwhile is no error in a list.
         described = admin.describe_topics(names).succeeded if names else {}
         rows = [listed_facts(one) for one in described.values()]
         if unhealthy:
@@ -326,7 +336,7 @@ def alter(
             if partitions != before
             else f"{before} partitions unchanged",
         )
-    tell(
+    print_result(
         session,
         f"Topic {name} {could}: {', '.join(done)}.",
         {"topic": name, "partitions": partitions or before, "configs": changes, "changed": not dry_run},
@@ -351,7 +361,7 @@ def delete(
             there = admin.list_topics(include_internal=True)
             names = [name for name in names if name in there]
             if not names:
-                tell(session, "Nothing to delete.", [])
+                print_result(session, "Nothing to delete.", [])
                 return
         described = describe_topics(admin, names)
         question = "; ".join(
@@ -361,7 +371,7 @@ def delete(
             f"Delete {'topic' if len(described) == 1 else 'topics'} {question}, and all records?", yes=yes
         )
         outcomes = admin.delete_topics(described)
-    code = each(outcomes, lambda name: tell(session, f"Topic {name} deleted."))
+    code = each(outcomes, lambda name: print_result(session, f"Topic {name} deleted."))
     if session.is_structured:
         emit(session, [{"topic": name, "deleted": True} for name in outcomes.succeeded])
     raise typer.Exit(code)

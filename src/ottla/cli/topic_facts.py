@@ -23,7 +23,7 @@ def state_of(partition: PartitionDescription, minimum: int | None = None) -> str
     """The state of a partition; uses `min.insync.replicas` if known."""
     if partition.leader is None:
         return OFFLINE
-    # A partition with fewer replicas than the minimum needs all of them, and no more.
+    # A partition with fewer replicas than the minimum needs exactly all of them.
     if minimum is not None and len(partition.isr) < min(minimum, len(partition.replicas)):
         return UNDER_MINIMUM
     return UNDER_REPLICATED if len(partition.isr) < len(partition.replicas) else OK

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.cli.errors import Misuse, Problem, unknown
-from ottla.cli.output import Cell, Formatter, Styled, duration_text, emit_each, show, tell, time_text
+from ottla.cli.output import Cell, Formatter, Styled, duration_text, emit_each, print_result, show, time_text
 from ottla.cli.session import session_of
 
 if TYPE_CHECKING:
@@ -161,15 +161,15 @@ def abort(
                 )
             confirm(f"Abort transaction {name} and fence its producer?", yes=yes)
             _terminate(admin, name)
-            told: dict[str, Any] = {"transactional_id": name, "aborted": True}
+            facts: dict[str, Any] = {"transactional_id": name, "aborted": True}
         else:
             assert topic is not None
             assert partition is not None
             assert start_offset is not None
             confirm(f"Abort the transaction at offset {start_offset} of {topic}-{partition}?", yes=yes)
             _abort_at(admin, topic, partition, start_offset)
-            told = {"topic": topic, "partition": partition, "start_offset": start_offset, "aborted": True}
-    tell(session, "Transaction aborted.", told)
+            facts = {"topic": topic, "partition": partition, "start_offset": start_offset, "aborted": True}
+    print_result(session, "Transaction aborted.", facts)
 
 
 def _terminate(admin: Admin, name: str) -> None:
@@ -178,7 +178,8 @@ def _terminate(admin: Admin, name: str) -> None:
     try:
         admin.force_terminate_transaction(name)
     except UnsupportedVersion:
-        # Before there was a way of its own, whoever took the id over ended what was open.
+        # Older brokers have no API for this, but initializing the transactional id aborts its open
+        # transaction.
         admin.fence_producers([name]).all()
 
 

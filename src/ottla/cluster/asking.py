@@ -1,4 +1,4 @@
-"""Requests to whichever broker of a cluster answers first: its metadata, and the quorum leader."""
+"""Requests to the first broker of a cluster that answers: its metadata, and the quorum leader."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def _end_with_parent() -> None:
 def _announce(node: Node) -> None:
     try:
         os.write(_TIE, b"r")
-    except OSError:  # the parent is gone: the other thread sees to it
+    except OSError:  # the parent has exited; the other thread ends this process
         return
 
 

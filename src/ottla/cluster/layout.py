@@ -243,9 +243,9 @@ def format_layout(layout: Layout) -> str:
             if (meta := read_meta(disk, path)) is not None
         }
         if len(set(found.values())) > 1:
-            told = ", ".join(f"node {node_id} of {one}" for node_id, one in found.items())
+            owners = ", ".join(f"node {node_id} of {one}" for node_id, one in found.items())
             raise ClusterError(
-                f"The data in {layout.directory} belongs to several clusters ({told}). Remove the data of "
+                f"The data in {layout.directory} belongs to several clusters ({owners}). Remove the data of "
                 "the other cluster, or choose another directory with --data."
             )
         cluster_id = next(iter(found.values()), None) or uuid.to_text(uuid.random(HostRandom().bytes))

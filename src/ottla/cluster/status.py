@@ -26,7 +26,7 @@ class NodeStatus:
     restarts: int
     is_quorum_leader: bool
     partitions_led: int | None
-    """None where nobody answers."""
+    """None if no broker answers."""
     log: str
 
 
@@ -93,6 +93,6 @@ def _is_alive(process_id: int | None) -> bool:
         os.kill(process_id, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # somebody else's, so it is there
+    except PermissionError:  # it exists and belongs to another user
         return True
     return True

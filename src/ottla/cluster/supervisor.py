@@ -114,7 +114,7 @@ class Supervisor:
         if code is None:
             return
         words = watched.process.last_words()
-        watched.process.kill()  # it has ended: this gives back what it held
+        watched.process.kill()  # it has exited; this releases its resources
         if code > 0 and not watched.has_served:
             raise ClusterError(f"Node {node_id} failed to start (exit code {code}). End of its log:\n{words}")
         if code == 0:
@@ -189,7 +189,7 @@ def read_state(directory: Path) -> dict[str, Any] | None:
         return None
     try:
         state: dict[str, Any] = json.loads((directory / _STATE).read_text())
-    except FileNotFoundError:  # it has just begun, or is about to end
+    except FileNotFoundError:  # the supervisor has just started, or is stopping
         return None
     return state
 
@@ -201,7 +201,7 @@ def stop_supervisor(directory: Path) -> bool:
         if is_supervised(directory):
             raise ClusterError(f"The cluster in {directory} is starting or stopping. Try again.")
         return False
-    with suppress(ProcessLookupError):  # it has ended in the meantime
+    with suppress(ProcessLookupError):  # it has exited meanwhile
         os.kill(state["pid"], signal.SIGTERM)
     deadline = time.monotonic() + STOP_SECONDS_MAX + 10
     while is_supervised(directory):
@@ -215,7 +215,7 @@ def stop_supervisor(directory: Path) -> bool:
 
 @contextmanager
 def stops_on_signals(stop: Callable[[], object]) -> Iterator[None]:
-    """Have SIGTERM and Ctrl-C stop the cluster, and afterwards do what they did before."""
+    """Let SIGTERM and Ctrl-C stop the cluster; restore the previous handlers afterwards."""
     signals = (signal.SIGTERM, signal.SIGINT)
     before = [signal.signal(number, lambda *_: stop()) for number in signals]
     try:

@@ -1,7 +1,7 @@
-"""Configuration: what settings exist, what a node's settings are, and how they are described and changed.
+"""Configuration: the definitions of all settings, a node's settings, and how they are described and changed.
 
 Everything here is pure. The definitions are data (definitions/*.tsv), read on the first look-up. The names
-below are loaded when they are used: clients and tools share small modules and should not pay for the rest.
+below are imported lazily: clients and tools need only some small modules.
 """
 
 from __future__ import annotations

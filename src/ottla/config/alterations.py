@@ -1,8 +1,8 @@
 """Changes of settings at run time: AlterConfigs, IncrementalAlterConfigs, and the configs of CreateTopics.
 
-Two sides judge a change, as in Kafka. The broker that got the request (`check_request`,
-`check_broker_change`) knows its own settings; the controller (`apply_changes`, `check`) knows what is stored.
-Both raise or return the error that goes to the client, with Kafka's code and sentence.
+As in Kafka, two sides check a change. The broker that received the request (`check_request`,
+`check_broker_change`) knows its own settings; the controller (`apply_changes`, `check`) knows the stored
+ones. Both raise or return the error for the client, with Kafka's code and message.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ VALUE_CHARACTERS_MAX = 32767
 
 
 class Operation(IntEnum):
-    """What is done to a setting, with the codes of IncrementalAlterConfigs."""
+    """The operation on a setting, with the codes of IncrementalAlterConfigs."""
 
     SET = 0
     DELETE = 1
@@ -36,24 +36,24 @@ _OPERATIONS = frozenset(map(int, Operation))
 
 
 class Change(NamedTuple):
-    """One change of one setting. `value` is None for DELETE only."""
+    """One change of one setting. `value` is None only for DELETE."""
 
     name: str
     operation: Operation
     value: str | None
 
 
-# The broker that got the request ------------------------------------------------------------------------
+# The broker that received the request ---------------------------------------------------------------
 
 
 SETTINGS_PER_RESOURCE_MAX = 1_000
-"""More than any resource has; the names of loggers are settings too."""
+"""More than any resource has, since the names of loggers are settings, too."""
 
 
 def check_request(
     resources: Sequence[tuple[int, str, Sequence[tuple[str, int, str | None]]]], *, incremental: bool
 ) -> Generator[None, None, dict[int, KafkaError]]:
-    """Faults in the form of a request: {position of the resource: error}. In steps: there may be many.
+    """Errors in the form of a request: {position of the resource: error}. In steps, since there may be many.
 
     Each resource is (type, name, [(setting, operation, value)]); AlterConfigs has no operations: pass SET.
     """
@@ -93,7 +93,7 @@ def _form_fault(kind: int, settings: Sequence[tuple[str, int, str | None]], incr
 
 
 def check_broker_change(config: BrokerConfig, name: str, changes: Iterable[Change]) -> None:
-    """Judge changes of the settings of brokers; `name` is "" for all brokers, else the id of this one."""
+    """Check changes of broker settings; `name` is "" for all brokers, else the id of this one."""
     if name:
         try:
             number = int(name)
@@ -108,7 +108,7 @@ def check_broker_change(config: BrokerConfig, name: str, changes: Iterable[Chang
 
 
 def check_broker_settings(config: BrokerConfig, name: str, settings: Mapping[str, str]) -> None:
-    """The same for AlterConfigs, whose settings take the place of all that were set before."""
+    """The same for AlterConfigs, whose settings replace all earlier ones."""
     check_broker_change(config, name, ())
     _check_dynamic(config, dict(settings), per_broker=bool(name))
 
@@ -156,7 +156,7 @@ def _check_dynamic(config: BrokerConfig, texts: Mapping[str, str], *, per_broker
 def apply_changes(
     resource: ResourceType, current: Mapping[str, str], changes: Iterable[Change]
 ) -> dict[str, str | None]:
-    """What the changed settings become: {name: text, or None for a removed one}. Raises InvalidConfig."""
+    """The new texts of the changed settings: {name: text, or None if removed}. Raises InvalidConfig."""
     after: dict[str, str | None] = {}
     for name, operation, value in changes:
         if operation is Operation.DELETE:
@@ -176,7 +176,7 @@ def apply_changes(
 
 
 def _list_before(resource: ResourceType, name: str, operation: Operation, before: str | None) -> str | None:
-    """The list that is added to or taken from: the stored one, else the default."""
+    """The list to append to or subtract from: the stored one, else the default."""
     splittable = resource in (ResourceType.BROKER, ResourceType.TOPIC)
     found = definitions(resource).get(name) if splittable else None
     if found is None or found.type is not ConfigType.LIST:
@@ -201,10 +201,10 @@ def check(
     proposed: Mapping[str, str | None],
     existing: Mapping[str, str] | None = None,
 ) -> None:
-    """Judge all settings that a resource would have after a change; `existing` is what it has now.
+    """Check all settings that a resource would have after a change; `existing` are its current ones.
 
-    Raises InvalidConfig, InvalidRequest or InvalidTopicException. Whether a topic exists is not looked at,
-    and the values of brokers are judged by the broker itself (`check_broker_change`).
+    Raises InvalidConfig, InvalidRequest or InvalidTopicException. It does not check whether a topic exists;
+    each broker checks its own values (`check_broker_change`).
     """
     check_resource_name(resource, name)
     if resource is ResourceType.BROKER:
@@ -223,7 +223,7 @@ def check(
 
 
 def check_resource_name(resource: ResourceType, name: str) -> None:
-    """Whether a resource can have that name."""
+    """Raise an error if the name is invalid for this type of resource."""
     if resource is ResourceType.TOPIC:
         if not name:
             raise InvalidRequest("Default topic resources are not allowed.")
@@ -247,7 +247,7 @@ def check_resource_name(resource: ResourceType, name: str) -> None:
 
 
 def topic_name_fault(name: str) -> str | None:
-    """What is wrong with the name of a topic, or None."""
+    """The reason why a topic name is invalid, or None."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):

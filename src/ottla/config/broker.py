@@ -1,8 +1,8 @@
 """The configuration of one node: typed, checked, and immutable.
 
-Four layers answer for a setting, the strongest first: set at run time for this broker, set at run time for
-the whole cluster, given at the start (file, then environment, then command line), and the built-in default.
-`load` gives only what is valid as a whole; it refuses anything else with a sentence that names the place.
+A setting's value comes from the first of four layers that has it: set at run time for this broker, set at run
+time for the whole cluster, given at startup (command line over environment over file), and the built-in
+default. `load` returns only valid configurations; for any other it raises an error that names the place.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from ottla.config.values import InvalidValue, Value, split_host_port
 
 
 class ConfigError(ValueError):
-    """The node must not start with these settings. The message has a line for each fault."""
+    """The settings are invalid and the node must not start. The message has one line per error."""
 
 
 class Setting(NamedTuple):
-    """A text and where it was given."""
+    """A text and the place where it was given."""
 
     text: str
     origin: str
 
 
 class BrokerConfig:
-    """Settings of one node. Values by name with [], derived ones as properties."""
+    """The settings of one node. Access values by name with [], derived ones as properties."""
 
     def __init__(
         self,
@@ -44,15 +44,15 @@ class BrokerConfig:
         cluster_id: str | None = None,
     ) -> None:
         self.static = dict(static)
-        """Given at the start, as `Setting`s."""
+        """Given at startup, as `Setting`s."""
         self.dynamic_cluster = dict(cluster or {})
         """Set at run time for all brokers."""
         self.dynamic_broker = dict(broker or {})
         """Set at run time for this broker."""
         self.cluster_id = cluster_id
-        """The cluster id to format with, where one was asked for (CLUSTER_ID in the environment)."""
+        """The cluster id to format with, if one was given (CLUSTER_ID in the environment)."""
         self.warnings: tuple[str, ...] = ()
-        """What whoever started the node should know; log it once."""
+        """Warnings for the operator; log them once."""
         self._base_directory = base_directory
         self._texts = {name: setting.text for name, setting in self.static.items()}
         for layer in (self.dynamic_cluster, self.dynamic_broker):
@@ -73,12 +73,12 @@ class BrokerConfig:
         base_directory: str = "",
         read: Callable[[str], bytes] | None = None,
     ) -> BrokerConfig:
-        """The configuration that a properties file, KAFKA_* variables and command line options make up.
+        """Load the configuration from a properties file, KAFKA_* variables and command line options.
 
-        `base_directory` (absolute) is what relative paths in it start from; `read` gives the content of a
+        Relative paths in it start from `base_directory`, which is absolute; `read` returns the content of a
         file that a config provider refers to. Raises ConfigError.
         """
-        from ottla.config import checks, consistency  # a cycle: they look at a BrokerConfig
+        from ottla.config import checks, consistency  # an import cycle: they use BrokerConfig
 
         given = environment or {}
         static = _gather(text, file, given, overrides or {})
@@ -94,12 +94,12 @@ class BrokerConfig:
         return config
 
     def with_dynamic(self, *, cluster: Mapping[str, str], broker: Mapping[str, str]) -> BrokerConfig:
-        """This configuration with other settings of run time. What cannot apply
-        is left out, with a warning.
+        """This configuration with other dynamic settings. Those that cannot apply are skipped, with a
+        warning.
 
-        Give it what the metadata holds for all brokers and for this one; it never raises.
+        Pass the metadata's settings for all brokers and for this one; it never raises.
         """
-        from ottla.config import checks, consistency  # a cycle: they look at a BrokerConfig
+        from ottla.config import checks, consistency  # an import cycle: they use BrokerConfig
 
         warnings: list[str] = []
         kept_cluster = checks.usable_dynamic(cluster, per_broker=False, warnings=warnings)
@@ -124,7 +124,7 @@ class BrokerConfig:
     # Values -----------------------------------------------------------------------------------------
 
     def __getitem__(self, name: str) -> Value:
-        """The value that counts now; KeyError for a name that is no setting."""
+        """The effective value; KeyError for an unknown setting."""
         try:
             return self._values[name]
         except KeyError:
@@ -141,7 +141,7 @@ class BrokerConfig:
         return self[base_name(name)] if name.startswith(LISTENER_PREFIX) else found.default_value
 
     def explicit(self, name: str) -> bool:
-        """Whether the setting was given, at the start or at run time."""
+        """Whether the setting was given, at startup or at run time."""
         return name in self._texts
 
     def int_of(self, name: str) -> int:
@@ -170,7 +170,7 @@ class BrokerConfig:
         return value
 
     def listener_value(self, listener: str, name: str) -> Value:
-        """A setting of one listener: its own if it has one, else the node's."""
+        """A setting of a listener: the listener's own, else the node's."""
         return self[f"{LISTENER_PREFIX}{listener.lower()}.{name}"]
 
     def texts(self) -> dict[str, str]:
@@ -178,7 +178,7 @@ class BrokerConfig:
         return dict(self._texts)
 
     def located(self, conflict: Conflict) -> str:
-        """The sentence of a conflict, with the place where the first of its settings was given."""
+        """The message of a conflict, with the place where the first of its settings was given."""
         places = (self.static[name].origin for name in conflict.names if name in self.static)
         place = next(places, None)
         return f"{place}: {conflict}" if place else str(conflict)
@@ -208,7 +208,7 @@ class BrokerConfig:
 
     @property
     def auto_format(self) -> bool:
-        """Whether an empty data directory is formatted at the start."""
+        """Whether the node formats an empty data directory at startup."""
         return self.bool_of("ottla.auto.format")
 
     @cached_property
@@ -227,7 +227,7 @@ class BrokerConfig:
 
     @cached_property
     def listeners(self) -> tuple[Endpoint, ...]:
-        """Everything this node listens on."""
+        """All endpoints that this node listens on."""
         entries = self.list_of("listeners")
         return parse_listeners("listeners", entries, self.security_protocols, distinct_ports=True)
 
@@ -251,16 +251,17 @@ class BrokerConfig:
 
     @cached_property
     def advertised_listeners(self) -> tuple[Endpoint, ...]:
-        """What brokers and clients are told. Port 0 stands for the port that was bound."""
+        """The endpoints for brokers and clients. Port 0 means the port that was bound."""
         advertised = self.listeners if self._advertised is None else self._advertised
         return tuple(e for e in advertised if e.name not in self.controller_listener_names)
 
     @cached_property
     def advertised_controller_listeners(self) -> tuple[Endpoint, ...]:
-        """Where other nodes reach this controller, the default listener first.
+        """The endpoints at which other nodes reach this controller, the default listener first.
 
-        One that is not advertised is reached where it listens; on every interface, by the address that
-        controller.quorum.voters gives this node, else (empty host) by the name of this machine.
+        A listener that is not advertised is reached at its own address; if that is every interface, at the
+        host that controller.quorum.voters has for this node, else (empty host) at the name of this
+        machine.
         """
         advertised = {endpoint.name: endpoint for endpoint in self._advertised or ()}
         listening = {endpoint.name: endpoint for endpoint in self.controller_listeners}
@@ -330,7 +331,7 @@ class BrokerConfig:
 
     @cached_property
     def log_directories(self) -> tuple[str, ...]:
-        """Where data goes; absolute if a base directory was given."""
+        """The data directories; absolute if a base directory was given."""
         dirs = self["log.dirs"]
         paths = dirs if isinstance(dirs, tuple) else self.list_of("log.dir")
         return tuple(self._absolute(path) for path in paths)
@@ -342,18 +343,18 @@ class BrokerConfig:
 
     @cached_property
     def all_directories(self) -> tuple[str, ...]:
-        """The directories of data and metadata, each once."""
+        """The directories of data and metadata, without duplicates."""
         return tuple(dict.fromkeys((*self.log_directories, self.metadata_log_directory)))
 
     @cached_property
     def cordoned_directories(self) -> frozenset[str]:
-        """Those of `log_directories` that get no new partitions."""
+        """Those `log_directories` that get no new partitions."""
         entries = self.list_of("cordoned.log.dirs")
         return frozenset(self.log_directories if entries == ("*",) else map(self._absolute, entries))
 
     @cached_property
     def connections_per_ip(self) -> Mapping[str, int]:
-        """Limits for some hosts, in place of max.connections.per.ip."""
+        """Limits for single hosts that replace max.connections.per.ip."""
         name = "max.connections.per.ip.overrides"
         entries = parse_map(name, self.str_of(name))
         for host, count in entries.items():
@@ -363,7 +364,7 @@ class BrokerConfig:
 
     @property
     def queued_request_bytes(self) -> int | None:
-        """Bytes of requests being worked on at a time; None sets no limit. A single request always fits."""
+        """The limit on bytes of concurrent requests; None for no limit. A single request always fits."""
         limit = self.int_of("queued.max.request.bytes")
         return max(limit, self.int_of("socket.request.max.bytes")) if limit > 0 else None
 
@@ -376,7 +377,7 @@ class BrokerConfig:
 def _gather(
     text: str, file: str, environment: Mapping[str, str], overrides: Mapping[str, str]
 ) -> dict[str, Setting]:
-    """Everything that was given, later sources over earlier ones: file, environment, command line."""
+    """Merge all sources, later ones over earlier ones: file, environment, command line."""
     try:
         entries = properties.parse(text)
     except properties.PropertiesError as error:
@@ -391,7 +392,7 @@ def _gather(
 
 
 def _complete(static: dict[str, Setting]) -> None:
-    """Settings that follow from others: node.id and broker.id, and listeners as in the container image."""
+    """Derive settings from others: node.id and broker.id, and listeners as in the container image."""
     for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
         if name not in static and other in static:
             static[name] = static[other]

@@ -1,7 +1,7 @@
-"""What must hold for each setting of a node by itself, at the start and at run time.
+"""Checks of each setting of a node by itself, at startup and at run time.
 
-`check_settings` tells all faults at once. What is allowed but looks like a mistake becomes a warning, and so
-does a key that nobody knows: with the nearest known name. How settings fit together is in consistency.py.
+`check_settings` reports all errors together. A valid setting that looks like a mistake becomes a warning, and
+so does an unknown name, with the nearest known one. consistency.py checks combinations of settings.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DYNAMIC_SECURITY = frozenset(
         "truststore.type",
     )
 )
-"""Settings that change at run time only with the prefix of a listener."""
+"""Settings that can change at run time only with the prefix of a listener."""
 
 CLUSTER_LISTENER_SETTINGS = frozenset(
     ("max.connections", "max.connection.creation.rate", "num.network.threads")
@@ -51,8 +51,8 @@ _EXAMPLES = {
     "controller.listener.names": "controller.listener.names=CONTROLLER",
 }
 
-# Java classes that decide what is allowed or safe. A node that left them out silently would be less safe than
-# its owner thinks, so it does not start.
+# Java classes that affect access or safety. A node that ignored them would be less safe than its operator
+# believes, so it refuses to start.
 _REFUSED_PLUGINS = (
     "alter.config.policy.class.name",
     "authorizer.class.name",
@@ -95,7 +95,7 @@ _GONE_PREFIXES = ("zookeeper.", "password.encoder.")
 
 
 def check_settings(static: Mapping[str, Setting]) -> list[str]:
-    """Check each setting that was given; ConfigError with every fault, or the warnings."""
+    """Check each setting that was given; return the warnings, or raise ConfigError with all errors."""
     faults: list[str] = []
     warnings: list[str] = []
     unknown: list[str] = []
@@ -170,7 +170,7 @@ def _plugin_faults(static: Mapping[str, Setting]) -> list[str]:
 
 
 def dynamic_fault(names: Mapping[str, str], *, per_broker: bool) -> str | None:
-    """Why these settings cannot be set at run time, by name alone; None if they can."""
+    """The reason why these settings cannot be set at run time, by name alone; None if they can."""
     fixed = [name for name in names if _is_fixed(name)]
     if fixed:
         return f"Cannot update these configs dynamically: [{', '.join(sorted(fixed))}]"
@@ -191,10 +191,10 @@ def dynamic_fault(names: Mapping[str, str], *, per_broker: bool) -> str | None:
 
 
 def dynamic_value_fault(name: str, text: str) -> str | None:
-    """Why a value cannot be set at run time although it is one of the setting; None if it can.
+    """The reason why a valid value cannot be set at run time; None if it can.
 
-    Kafka takes a limit of no connections at all from the properties file and refuses it at run time, where
-    nobody could connect any more to take it back. InvalidValue: it is no value of the setting.
+    Kafka accepts a limit of zero connections in the properties file but refuses it at run time, since nobody
+    could connect any more to undo it. Raises InvalidValue for an invalid value.
     """
     found = definition(ResourceType.BROKER, name)
     value = None if found is None else found.parse(text)
@@ -210,7 +210,7 @@ def _is_fixed(name: str) -> bool:
 
 
 def is_per_broker(name: str) -> bool:
-    """Whether a setting of run time belongs to one broker only."""
+    """Whether a dynamic setting belongs to a single broker."""
     if name.startswith(LISTENER_PREFIX):
         return base_name(name) not in CLUSTER_LISTENER_SETTINGS
     found = definitions(ResourceType.BROKER).get(name)
@@ -218,7 +218,7 @@ def is_per_broker(name: str) -> bool:
 
 
 def usable_dynamic(texts: Mapping[str, str], *, per_broker: bool, warnings: list[str]) -> dict[str, str]:
-    """Those of the stored settings that can apply; a sentence goes to `warnings` for each other one."""
+    """The stored settings that can apply; for each other one a message goes to `warnings`."""
     usable = {}
     for name, text in texts.items():
         found = definition(ResourceType.BROKER, name)

@@ -1,7 +1,7 @@
-"""How the settings of a node must fit together: Kafka's rules and a few of our own, in Kafka's order.
+"""Checks combinations of a node's settings: Kafka's rules and a few of our own, in Kafka's order.
 
-`check_whole` stops at the first Conflict, which names the settings to look at. What is allowed but looks like
-a mistake is returned as a sentence.
+`check_whole` stops at the first Conflict, which names the settings involved. It returns warnings for valid
+settings that look like a mistake.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.config.resolution import topic_value
 
 
 def check_whole(config: BrokerConfig) -> list[str]:
-    """Check how the settings fit together: Conflict for the first that does not, or the warnings."""
+    """Return warnings, or raise Conflict for the first combination that is invalid."""
     _check_ids(config)
     _check_log(config)
     warnings = _check_roles(config)
@@ -41,7 +41,7 @@ def check_whole(config: BrokerConfig) -> list[str]:
 
 
 def check_supported(config: BrokerConfig) -> None:
-    """Refuse what Ottla cannot do yet and must not pass over in silence: Conflict."""
+    """Raise Conflict for settings that Ottla does not support and must not ignore silently."""
     for endpoint in config.listeners:
         _require(
             endpoint.protocol == "PLAINTEXT",
@@ -346,7 +346,7 @@ def _check_threads(name: str, before: int, after: int) -> None:
 
 
 def _check_local_retention(config: BrokerConfig) -> None:
-    """What a log keeps on its own disks must be part of what it keeps at all; -2 stands for all of it."""
+    """Local retention must not exceed the total retention; -2 means the same as the total."""
     for unit in ("ms", "bytes"):
         name, whole_name = f"log.local.retention.{unit}", f"log.retention.{unit}"
         kept, local = topic_value(config, {}, f"retention.{unit}"), config.int_of(name)
@@ -359,7 +359,7 @@ def _check_local_retention(config: BrokerConfig) -> None:
 
 
 def check_transition(old: BrokerConfig, new: BrokerConfig) -> None:
-    """Check that a node can change from one configuration to the other while it runs; Conflict if not."""
+    """Check that a running node can change from one configuration to the other; raises Conflict if not."""
     for name in _THREAD_POOLS:
         _check_threads(name, old.int_of(name), new.int_of(name))
     for endpoint in new.listeners:

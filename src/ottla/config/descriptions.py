@@ -1,8 +1,8 @@
 """Settings with their sources, for DescribeConfigs and the answer to CreateTopics.
 
-The rules are Kafka's, down to the odd ones: a setting whose strongest name is not set anywhere shows no
-synonyms and counts as default, even if a weaker name (hours) was given. Secrets show no value, and neither do
-settings that nobody defined.
+The rules are Kafka's, even the odd ones: a setting whose strongest name is not set anywhere has no synonyms
+and counts as default, even if a weaker name (hours) was given. Values of secrets and of unknown settings are
+hidden.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ottla.config.values import ConfigType, show
 
 
 class Source(IntEnum):
-    """Where a value comes from, with the codes of DescribeConfigs."""
+    """The source of a value, with the codes of DescribeConfigs."""
 
     UNKNOWN = 0
     TOPIC = 1
@@ -34,7 +34,7 @@ class Source(IntEnum):
 
 
 class Synonym(NamedTuple):
-    """One of the places that say something about a setting, the strongest first."""
+    """One of the layers that set a value, the strongest first."""
 
     name: str
     value: str | None
@@ -42,7 +42,7 @@ class Synonym(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One setting as DescribeConfigs tells it."""
+    """One setting in a DescribeConfigs response."""
 
     name: str
     value: str | None
@@ -61,7 +61,7 @@ class Entry(NamedTuple):
 def describe_topic(
     config: BrokerConfig, overrides: Mapping[str, str], names: Collection[str] | None = None
 ) -> list[Entry]:
-    """The settings of a topic, all or those named."""
+    """The settings of a topic: all, or those in `names`."""
     entries = []
     for found in _listed(ResourceType.TOPIC, overrides, names):
         behind = _said_by_broker(config, found.synonyms[0]) if found.synonyms else ()
@@ -72,7 +72,7 @@ def describe_topic(
 def describe_group(
     config: BrokerConfig, overrides: Mapping[str, str], names: Collection[str] | None = None
 ) -> list[Entry]:
-    """The settings of a group, all or those named."""
+    """The settings of a group: all, or those in `names`."""
     entries = []
     for found in _listed(ResourceType.GROUP, overrides, names):
         if found.synonyms:
@@ -86,13 +86,13 @@ def describe_group(
 def describe_client_metrics(
     config: BrokerConfig, overrides: Mapping[str, str], names: Collection[str] | None = None
 ) -> list[Entry]:
-    """The settings of a subscription to client metrics, all or those named."""
+    """The settings of a client metrics subscription: all, or those in `names`."""
     listed = _listed(ResourceType.CLIENT_METRICS, overrides, names)
     return [_own(config, found, overrides, Source.CLIENT_METRICS, ()) for found in listed]
 
 
 def describe_created_topic(config: BrokerConfig, overrides: Mapping[str, str]) -> list[Entry]:
-    """The settings of a topic as the controller tells them to its creator: each with its true source."""
+    """The settings in a CreateTopics response: each with its true source."""
     layers = (
         (config.dynamic_broker, Source.DYNAMIC_BROKER),
         (config.dynamic_cluster, Source.DYNAMIC_DEFAULT_BROKER),
@@ -116,7 +116,7 @@ def describe_created_topic(config: BrokerConfig, overrides: Mapping[str, str]) -
 
 
 def describe_broker(config: BrokerConfig, names: Collection[str] | None = None) -> list[Entry]:
-    """The settings of this node, all or those named: every defined one, and whatever else was given."""
+    """The settings of this node, known and unknown ones: all, or those in `names`."""
     given = config.texts()
     listed = {
         name: show(config[name])
@@ -131,7 +131,7 @@ def describe_broker(config: BrokerConfig, names: Collection[str] | None = None) 
 
 
 def describe_cluster(config: BrokerConfig, names: Collection[str] | None = None) -> list[Entry]:
-    """What is set at run time for all brokers, all or those named."""
+    """The dynamic settings for all brokers: all, or those in `names`."""
     entries = []
     for name, text in sorted(config.dynamic_cluster.items()):
         if not names or name in names:
@@ -185,7 +185,7 @@ def _is_sensitive(found: Definition | None) -> bool:
 
 
 def _said_by_broker(config: BrokerConfig, name: str) -> tuple[Synonym, ...]:
-    """Every layer of a node's configuration that says something about a setting, the strongest first."""
+    """Every layer of a node's configuration that sets a value, the strongest first."""
     others = synonyms.of(name)
     hidden = _is_sensitive(definition(ResourceType.BROKER, name))
     said: list[Synonym] = []

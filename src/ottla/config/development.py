@@ -1,4 +1,5 @@
-"""The node that starts with no configuration at all: broker and controller in one, for this machine only."""
+"""The configuration of a node that starts without any: broker and controller in one, for this machine
+only."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ _REPLICAS_OF_ONE = (
     "transaction.state.log.min.isr",
     "transaction.state.log.replication.factor",
 )
-"""Internal topics want three brokers by default, and there is one."""
+"""Internal topics require three brokers by default, and there is only one."""
 
 
 def development_config(
@@ -27,10 +28,11 @@ def development_config(
     environment: Mapping[str, str] | None = None,
     base_directory: str = "",
 ) -> BrokerConfig:
-    """Node 1 on loopback, its data in `data_directory`, formatted by itself; port 0 takes any free one.
+    """Node 1 on loopback, with its data in `data_directory`, formatted automatically; port 0 picks a free
+    port.
 
-    Variables and overrides go on top. Where they give other listeners, the one of the controller is added to
-    them. Variables that name process.roles are a whole configuration of their own: nothing is added to them.
+    Variables and overrides take precedence. If they give other listeners, the controller's listener is added
+    to them. If variables include process.roles, they are a complete configuration, and nothing is added.
     """
     variables = environment or {}
     if "process.roles" in environment_rules.settings(variables):
@@ -45,7 +47,7 @@ def development_config(
         "listeners": f"PLAINTEXT://{host}:{port}",
         "log.dirs": data_directory,
         "ottla.auto.format": "true",
-        "group.initial.rebalance.delay.ms": "0",  # somebody waits for the first join
+        "group.initial.rebalance.delay.ms": "0",  # a developer waits for the first join
         **dict.fromkeys(_REPLICAS_OF_ONE, "1"),
     }
     given = dict(overrides or {})

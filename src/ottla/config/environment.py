@@ -1,7 +1,7 @@
 """Settings from environment variables, by the rules of Kafka's container image.
 
-`KAFKA_LOG_RETENTION_MS` sets `log.retention.ms`: the prefix goes, letters become small, `___` becomes a dash,
-`__` an underscore and `_` a dot. Variables that speak to the JVM and to its scripts are no settings.
+`KAFKA_LOG_RETENTION_MS` sets `log.retention.ms`: the prefix is removed, letters become lower case, `___`
+becomes a dash, `__` an underscore and `_` a dot. Variables for the JVM and its scripts are ignored.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ PREFIX = "KAFKA_"
 
 _NOT_SETTINGS = frozenset(
     (
-        # kept out by the image
+        # excluded by the image
         "KAFKA_VERSION",
         "KAFKA_HEAP_OPTS",
         "KAFKA_LOG4J_OPTS",
@@ -24,13 +24,13 @@ _NOT_SETTINGS = frozenset(
         "KAFKA_LOG4J_LOGGERS",
         "KAFKA_TOOLS_LOG4J_LOGLEVEL",
         "KAFKA_JMX_HOSTNAME",
-        # read by the start scripts
+        # used by the start scripts
         "KAFKA_HOME",
         "KAFKA_DEBUG",
         "KAFKA_JMX_PORT",
         "KAFKA_JDK_COMPATIBILITY_OPTS",
         "KAFKA_LOG4J_CMD_OPTS",
-        # turned into other variables by the image before they are read
+        # the image converts them into other variables
         "KAFKA_SSL_KEYSTORE_FILENAME",
         "KAFKA_SSL_KEY_CREDENTIALS",
         "KAFKA_SSL_KEYSTORE_CREDENTIALS",
@@ -41,7 +41,7 @@ _NOT_SETTINGS = frozenset(
 
 
 def setting_name(variable: str) -> str | None:
-    """The setting that a variable stands for, None if it stands for none."""
+    """The setting of a variable; None if it is not a setting."""
     if not variable.startswith(PREFIX) or variable in _NOT_SETTINGS or len(variable) == len(PREFIX):
         return None
     dotted = variable.removeprefix(PREFIX).lower().replace("_", ".")
@@ -59,7 +59,7 @@ def settings(environment: Mapping[str, str]) -> dict[str, tuple[str, str]]:
 
 
 def listeners_from_advertised(advertised: str) -> str:
-    """What the image listens on when only advertised listeners are given: the same ports, every interface."""
+    """The image's listeners if only advertised listeners are given: the same ports, on every interface."""
     entries = []
     for entry in advertised.split(","):
         name, separator, address = entry.strip().partition("://")

@@ -1,4 +1,4 @@
-"""Makes docs/configuration.md from the definitions: `python -m ottla.config.generate`.
+"""Generates docs/configuration.md from the definitions: `python -m ottla.config.generate`.
 
 With `--check` it only compares. Run it from the top of the repository.
 """
@@ -44,7 +44,7 @@ tests and rare cases, and is not listed by tools unless it is set. **Default** `
 
 
 def document() -> str:
-    """The whole text."""
+    """The complete document."""
     broker = list(definitions(ResourceType.BROKER).values())
     differing = [found for found in broker if found.kafka_default != found.default]
     own = [found for found in broker if found.name.startswith("ottla.")]

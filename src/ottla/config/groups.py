@@ -1,6 +1,6 @@
-"""The bounds that a broker puts on what a group may set: `group.<kind>.min.…` and `group.<kind>.max.…`.
+"""The broker's limits for group settings: `group.<kind>.min.…` and `group.<kind>.max.…`.
 
-The same table judges the broker's own values at the start and a group's values when they are altered.
+The same table checks the broker's own values at startup and a group's values when they are altered.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 
 class Bounds(NamedTuple):
-    """A setting of groups and the broker settings around it. `lowest` is None where there is no lower one."""
+    """A group setting and the broker settings that limit it. `lowest` is None if there is no lower limit."""
 
     group: str
     broker: str
     lowest: str | None
     highest: str
     only_if_set: bool
-    """Kafka judges it only where the group sets it itself."""
+    """Kafka checks it only if the group sets it."""
 
 
 def _bounds(kind: str, setting: str, highest: str | None = None) -> Bounds:
@@ -47,7 +47,7 @@ BOUNDS = (
 
 
 def broker_fault(value: Callable[[str], int]) -> tuple[str, str, str] | None:
-    """What is wrong with a broker's own values: (sentence, setting to blame, the other one), or None."""
+    """The first error in a broker's own values: (message, setting to blame, the other one), or None."""
     for bounds in BOUNDS:
         pairs = [(bounds.highest, bounds.broker)]
         if bounds.lowest is not None:
@@ -65,7 +65,7 @@ def broker_fault(value: Callable[[str], int]) -> tuple[str, str, str] | None:
 def group_fault(
     value: Callable[[str], int], broker: Callable[[str], int], is_set: Callable[[str], bool]
 ) -> str | None:
-    """What is wrong with the values of a group under the bounds of a broker, or None."""
+    """The first error in a group's values within the limits of a broker, or None."""
     for bounds in BOUNDS:
         if bounds.only_if_set and not is_set(bounds.group):
             continue

@@ -1,7 +1,7 @@
-"""Listeners: `NAME://host:port` texts, the security protocol of each name, and who advertises what.
+"""Listeners: `NAME://host:port` texts, the security protocol of each name, and advertised addresses.
 
-Names are upper case inside. An empty host means every interface when listening, and this machine's own name
-when advertised. Conflict names the settings that do not fit together, so that the caller can point at lines.
+Names are stored in upper case. An empty host means every interface for listening, and this machine's name for
+advertising. Conflict names the settings involved, so that the caller can add their places.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _IPV4 = re.compile(r"\d{1,3}(\.\d{1,3}){3}", re.ASCII)
 
 
 class Endpoint(NamedTuple):
-    """One address. `host` is empty for every interface."""
+    """One address. An empty `host` means every interface."""
 
     name: str
     protocol: str
@@ -30,7 +30,7 @@ class Endpoint(NamedTuple):
 
 
 class Conflict(ValueError):
-    """Settings that are fine one by one but not together. `names`: the settings, the one to blame first."""
+    """Settings that are valid one by one but not together. `names`: the settings, the one to blame first."""
 
     def __init__(self, message: str, *names: str) -> None:
         super().__init__(message)
@@ -38,7 +38,7 @@ class Conflict(ValueError):
 
 
 def parse_map(name: str, text: str) -> dict[str, str]:
-    """Entries of `key:value,key:value`; the value is what comes after the last colon."""
+    """Parse `key:value,key:value`; the value follows the last colon."""
     entries: dict[str, str] = {}
     for entry in text.split(","):
         if not entry.strip():
@@ -55,8 +55,8 @@ def protocol_map(
 ) -> dict[str, str]:
     """The security protocol of each listener name.
 
-    With no map given (`explicit` False), controller listeners are PLAINTEXT, unless TLS or SASL is in use
-    anywhere: then each of them must be mapped by name.
+    Without a given map (`explicit` False), controller listeners are PLAINTEXT, unless any listener uses TLS
+    or SASL: then each of them must be mapped explicitly.
     """
     name = "listener.security.protocol.map"
     protocols = {}
@@ -75,7 +75,7 @@ def protocol_map(
 def parse_listeners(
     name: str, entries: Sequence[str], protocols: Mapping[str, str], *, distinct_ports: bool
 ) -> tuple[Endpoint, ...]:
-    """The endpoints of a list such as `listeners`, which is what `name` says."""
+    """The endpoints of a list such as `listeners`; `name` is the setting, for error messages."""
     endpoints = tuple(_endpoint(name, entry, protocols) for entry in entries)
     if len({endpoint.name for endpoint in endpoints}) != len(endpoints):
         raise Conflict(f"Each listener must have a different name, listeners: {','.join(entries)}", name)
@@ -98,7 +98,7 @@ def _endpoint(name: str, entry: str, protocols: Mapping[str, str]) -> Endpoint:
 
 
 def _check_ports(name: str, endpoints: Sequence[Endpoint]) -> None:
-    """Two listeners share a port only if one is on an IPv4 address and the other on an IPv6 one."""
+    """Two listeners may share a port only if one has an IPv4 address and the other an IPv6 address."""
     by_port: dict[int, list[Endpoint]] = {}
     for endpoint in endpoints:
         if endpoint.port:

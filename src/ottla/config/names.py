@@ -1,4 +1,4 @@
-"""The nearest known name for one that is not known."""
+"""The nearest known name for an unknown one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    import difflib  # only a mistake needs it
+    import difflib  # imported only for an error message
 
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.75)
     return near[0] if near else None

@@ -1,7 +1,7 @@
-"""References to values that live elsewhere: `${env:NAME}`, `${file:/path:key}`, `${directory:/path:file}`.
+"""References to external values: `${env:NAME}`, `${file:/path:key}`, `${directory:/path:file}`.
 
-They count only when `config.providers` names a provider and `config.providers.<name>.class` says which of
-Kafka's three it is. Reading is handed in, since this package does no IO.
+They apply only if `config.providers` names a provider and `config.providers.<name>.class` is one of Kafka's
+three classes. The caller passes a function that reads files, since this package does no IO.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _KINDS = {
 
 
 class UnresolvedReference(ValueError):
-    """A reference that leads nowhere."""
+    """A reference cannot be resolved."""
 
 
 class Providers:
-    """The providers that a set of settings names."""
+    """The providers in a set of settings."""
 
     def __init__(
         self, settings: Mapping[str, str], environment: Mapping[str, str], read: Callable[[str], bytes] | None
@@ -39,7 +39,7 @@ class Providers:
         return bool(self._kinds)
 
     def resolve(self, text: str) -> str:
-        """The text with its references replaced; references to unknown providers stay as they are."""
+        """Replace the references in a text; references to unknown providers stay unchanged."""
         return _REFERENCE.sub(self._replace, text)
 
     def _replace(self, match: re.Match[str]) -> str:

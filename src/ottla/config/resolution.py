@@ -1,7 +1,7 @@
-"""What counts for one topic or group: its own setting, else the broker's behind it, else the default.
+"""The effective value for a topic or group: its own setting, else the broker's counterpart, else the default.
 
-An override that this version cannot read (stored by a newer one) counts as not there; new ones are judged by
-alterations.py before they are stored.
+An override that this version cannot parse (stored by a newer one) is ignored; alterations.py checks new ones
+before they are stored.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.config.values import InvalidValue, Value, show
 
 
 def topic_value(config: BrokerConfig, overrides: Mapping[str, str], name: str) -> Value:
-    """The value of a topic setting; KeyError for a name that is none."""
+    """The value of a topic setting; KeyError for an unknown one."""
     return resolved(config, overrides, definitions(ResourceType.TOPIC)[name])
 
 
@@ -35,12 +35,12 @@ def resolved(config: BrokerConfig, overrides: Mapping[str, str], found: Definiti
         try:
             return found.parse(text)
         except InvalidValue:
-            pass  # as the docstring says: not there
+            pass  # see the module's docstring
     return broker_value(config, found)
 
 
 def broker_value(config: BrokerConfig, found: Definition) -> Value:
-    """What the broker's settings say for a topic or group that does not say it itself."""
+    """The value that the broker's settings give a topic or group without its own."""
     for name in found.synonyms:
         value = config[name]
         if value is None:

@@ -1,16 +1,16 @@
 """The definitions of all settings, read from definitions/*.tsv on the first look-up.
 
-One line is one setting, its columns parted by tabs:
+One line is one setting, with tab-separated columns:
 - name; type: a name of ConfigType;
-- default: its text, `""` for an empty one, `-` for null, `!` where a value must be given;
-- kafka: Kafka's default where ours differs, else empty;
-- valid: what is allowed beyond the type. `1..` and `1..9` are ranges, `-1 or 1..9` adds one number; `one of
+- default: its text, `""` for an empty one, `-` for null, `!` if a value is required;
+- kafka: Kafka's default if ours differs, else empty;
+- valid: the constraint beyond the type. `1..` and `1..9` are ranges, `-1 or 1..9` adds one number; `one of
   a b` and `one of, in any case, a b` are choices; `distinct` is a list without empty entries in which a
   repeated one counts once, `, not empty` one with an entry at least, `, of a b` one of these entries;
   `not empty` is a text; any other form is a name that values.py knows;
 - importance: Kafka's HIGH, MEDIUM or LOW;
 - scope: see Scope;
-- synonyms: for a topic or group setting, the broker settings that stand behind it, first one first;
+- synonyms: for a topic or group setting, the broker settings behind it, in order of precedence;
 - doc: one or two plain sentences.
 """
 
@@ -27,7 +27,7 @@ from ottla.config.values import ConfigType, Value, parse, parse_type
 
 
 class ResourceType(IntEnum):
-    """What settings belong to, with the codes of the config APIs."""
+    """The types of resources that have settings, with the codes of the config APIs."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -38,20 +38,20 @@ class ResourceType(IntEnum):
 
 
 class Scope(Enum):
-    """When and how widely a setting can be changed."""
+    """When and for which brokers a setting can change."""
 
     READ_ONLY = "read-only"
-    """In the file only: a change needs a restart."""
+    """Only in the file: a change needs a restart."""
     PER_BROKER = "per-broker"
     """At run time, for one broker."""
     CLUSTER_WIDE = "cluster-wide"
     """At run time, for one broker or for all of them."""
     DYNAMIC_ONLY = "dynamic-only"
-    """Like cluster-wide, but it has no meaning in the file."""
+    """Like cluster-wide, but ignored in the file."""
     INTERNAL = "internal"
-    """In the file only, and not listed unless it is set."""
+    """Only in the file, and listed only if it is set."""
     DYNAMIC = "dynamic"
-    """A setting of a topic, group or subscription: always set at run time."""
+    """A setting of a topic, group or subscription, which is always dynamic."""
 
     @property
     def read_only(self) -> bool:
@@ -81,7 +81,7 @@ class Definition(NamedTuple):
         return None if self.default is None else parse_type(self.name, self.type, self.default)
 
     def parse(self, text: str) -> Value:
-        """The value of a text; InvalidValue if this setting cannot take it."""
+        """Parse a text; raises InvalidValue if the setting does not allow it."""
         return parse(self.name, self.type, self.valid, text)
 
 
@@ -91,7 +91,7 @@ def definitions(resource: ResourceType) -> Mapping[str, Definition]:
 
 
 def definition(resource: ResourceType, name: str) -> Definition | None:
-    """The setting of that name. For a broker also one with the prefix of a listener."""
+    """The setting with that name. A broker setting may have the prefix of a listener."""
     table = definitions(resource)
     found = table.get(name)
     if found is None and resource is ResourceType.BROKER and name.startswith(LISTENER_PREFIX):
@@ -111,9 +111,10 @@ _MECHANISM_SETTINGS = (
 
 
 def base_name(name: str) -> str:
-    """What `listener.name.<listener>.<name>` sets for one listener; any other name is its own base.
+    """The name without the prefix in `listener.name.<listener>.<name>`; any other name is unchanged.
 
-    Settings of a SASL mechanism have its name in between: `listener.name.<listener>.<mechanism>.<name>`.
+    For settings of a SASL mechanism the prefix includes its name:
+    `listener.name.<listener>.<mechanism>.<name>`.
     """
     if not name.startswith(LISTENER_PREFIX):
         return name

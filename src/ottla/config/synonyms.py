@@ -1,4 +1,4 @@
-"""Which broker settings say the same thing in other units, and how one becomes the other.
+"""Broker settings with the same meaning in other units, and their conversion.
 
 `log.retention.ms`, `.minutes` and `.hours` are one setting with three names: the first that is set counts.
 """
@@ -21,17 +21,18 @@ _MILLISECONDS = {"hours": MILLISECONDS["h"], "minutes": MILLISECONDS["m"]}
 
 
 def of(name: str) -> tuple[str, ...]:
-    """All names of a broker setting, the strongest first; for a listener's setting it and its base."""
+    """All names of a broker setting, the strongest first; for a listener's setting, the setting and its
+    base."""
     if name.startswith(LISTENER_PREFIX):
         return (name, base_name(name))
     return _GROUPS.get(name, (name,))
 
 
 def grouped() -> frozenset[str]:
-    """The settings that have other names."""
+    """The settings that have synonyms."""
     return frozenset(_GROUPS)
 
 
 def milliseconds_in(name: str) -> int:
-    """How much one unit of this setting is in the unit of its strongest name."""
+    """The size of this setting's unit, in the unit of its strongest name."""
     return _MILLISECONDS.get(name.rpartition(".")[2], 1)

@@ -1,8 +1,8 @@
-"""Texts of settings and the Python values they stand for, with the checks of Kafka's parser.
+"""Converts texts of settings to Python values and back, with the checks of Kafka's parser.
 
-`parse` turns a text into a value of its type and `show` turns it back into the text that Kafka prints. A
-text that is refused raises InvalidValue, whose sentence is the one that Kafka's clients know. The notation
-of `valid` is that of the definition files; see schema.py.
+`parse` turns a text into a value of its type and `show` turns it into the text that Kafka prints. An invalid
+text raises InvalidValue, with the message that Kafka's clients know. The notation of `valid` is that of the
+definition files; see schema.py.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ConfigType(IntEnum):
 
 
 class InvalidValue(ValueError):
-    """A value that a setting cannot take. `reason` alone says what is allowed."""
+    """A setting does not allow this value. `reason` alone describes the allowed ones."""
 
     def __init__(self, name: str, value: str, reason: str, *, whole: bool = False) -> None:
         super().__init__(reason if whole else f"Invalid value {value} for configuration {name}: {reason}")
@@ -46,7 +46,7 @@ _LARGEST = {ConfigType.SHORT: 2**15 - 1, ConfigType.INT: 2**31 - 1, ConfigType.L
 
 
 def parse(name: str, kind: ConfigType, valid: str, text: str) -> Value:
-    """The value of a text, or InvalidValue."""
+    """Parse a text and check its value; raises InvalidValue."""
     value = parse_type(name, kind, text)
     if isinstance(value, tuple) and valid.startswith("distinct"):
         value = tuple(dict.fromkeys(value))
@@ -56,7 +56,7 @@ def parse(name: str, kind: ConfigType, valid: str, text: str) -> Value:
 
 
 def parse_type(name: str, kind: ConfigType, text: str) -> Value:
-    """The value of a text by its type alone."""
+    """Parse a text by its type alone."""
     if kind is ConfigType.PASSWORD:
         return text
     trimmed = text.strip()
@@ -199,7 +199,7 @@ def _not_empty(name: str, value: Value) -> None:
 
 
 def split_host_port(text: str) -> tuple[str, int] | None:
-    """host and port of `host:port`, with an IPv6 host in brackets; None if it is something else."""
+    """Split `host:port`, with an IPv6 host in brackets; None for any other form."""
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -274,7 +274,7 @@ _DURATION = re.compile(
 
 
 def is_iso_duration(text: str) -> bool:
-    """Whether this is a duration that is not negative, such as P1DT2H30M or PT0.5S."""
+    """Whether this is a non-negative duration such as P1DT2H30M or PT0.5S."""
     return _DURATION.fullmatch(text) is not None
 
 

@@ -18,14 +18,14 @@ from ottla.records.batch import BatchHeader
 
 def contradiction(segments: Segments, segment: Segment, *, is_compacted: bool) -> str | None:
     """Why the entries of a segment cannot be right, or None. Compaction may have removed what they name."""
-    looked_at = [segment]
+    checked = [segment]
     try:
         for entry in segment.aborted_index.entries():
             for offset, name, is_it in _named(entry):
                 holder = segments.floor(offset)
                 if holder is None:
                     continue  # the log has been deleted up to a later offset
-                looked_at.append(holder)
+                checked.append(holder)
                 header = _header_of(holder, offset)
                 is_gone = is_compacted and header is None and holder is not segments.active
                 if not is_gone and (header is None or not is_it(header)):
@@ -33,7 +33,7 @@ def contradiction(segments: Segments, segment: Segment, *, is_compacted: bool) -
     except LogDamaged:
         return None  # a reader gets this error, and no index could be built from the segment
     finally:
-        for one in looked_at:
+        for one in checked:
             if one is not segments.active:
                 one.close_handles()
     return None

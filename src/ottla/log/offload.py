@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ottla.detached import looked_at
+from ottla.detached import mark_retrieved
 from ottla.ports import Disk
 
 _T = TypeVar("_T")
@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 async def outlast(disk: Disk, work: Callable[..., _T], *arguments: Any) -> _T:
     """Run blocking work off the loop and wait for its end, even if the waiting task is cancelled."""
-    future = looked_at(asyncio.ensure_future(disk.offload(work, *arguments)))
+    future = mark_retrieved(asyncio.ensure_future(disk.offload(work, *arguments)))
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:

@@ -73,13 +73,13 @@ def check_plan(plan: Plan) -> None:
         names = ",".join(map(name_of, twice))
         raise Failure(f"Partition reassignment contains duplicate topic partitions: {names}")
     repeats = [(place, map_order(_repeated(replicas), int_hash)) for place, replicas in plan.entries]
-    told = [
+    sentences = [
         f"{name_of(place)} contains multiple entries for {','.join(map(str, found))}"
         for place, found in repeats
         if found
     ]
-    if told:
-        raise Failure(f"Partition replica lists may not contain duplicate entries: {'. '.join(told)}")
+    if sentences:
+        raise Failure(f"Partition replica lists may not contain duplicate entries: {'. '.join(sentences)}")
 
 
 def read_topics(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""How a command ends when it is told to by a signal."""
+"""How a command exits on a signal."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextlib import contextmanager
 
 
 def exit_code_of(number: int) -> int:
-    """What a shell makes of a process that a signal has ended."""
+    """The exit code that a shell reports for a process killed by a signal."""
     return 128 + number
 
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """SIGTERM ends the command as Ctrl-C does: a group is left in order."""
+    """SIGTERM ends the command as Ctrl-C does, so that it leaves its groups."""
 
     def terminate(number: int, _: object) -> None:
         raise SystemExit(exit_code_of(number))

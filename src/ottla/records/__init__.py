@@ -1,8 +1,8 @@
 """Record batches: header, validation, building, compression, control records and the old formats v0 and v1.
 
-The per-record loops are in the modules that `COMPILED` names, which are compiled where the install could
-compile them: `kernel.py`, `keys.py` for compaction, `builder.py` and `reader.py` for clients, and what stands
-on these. `KERNEL` says which form runs; the environment's OTTLA_KERNEL=python asks for the plain one.
+The per-record loops are in the modules listed in `COMPILED`, which the install compiles if it can:
+`kernel.py`, `keys.py` for compaction, `builder.py` and `reader.py` for clients, and the modules on top of
+them. `KERNEL` says which form runs; OTTLA_KERNEL=python in the environment forces the plain one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COMPILED = (
 
 
 def plain_kernel(name: str = "kernel") -> ModuleType:
-    """A new module that runs one of this package as plain Python, even if there is a compiled form."""
+    """Load a module of this package as plain Python, even if it has a compiled form."""
     from importlib.util import module_from_spec
 
     spec = _plain_spec(f"{__name__}.{name}")
@@ -60,7 +60,7 @@ def is_compiled(module: ModuleType) -> bool:
 
 
 def load_kernel(name: str) -> ModuleType:
-    """A module of this package, in the form that runs here."""
+    """Load a module of this package in the form that runs here."""
     return import_module(f"{__name__}.{name}")
 
 

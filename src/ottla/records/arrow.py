@@ -1,8 +1,8 @@
-"""Arrow record batches from fetched bytes, and record batches of Kafka from Arrow tables; needs pyarrow.
+"""Converts fetched bytes to Arrow record batches, and Arrow tables to Kafka record batches; needs pyarrow.
 
 The columns are those of Spark's Kafka source: key, value, topic, partition, offset, timestamp, timestamp_type
-(0 the producer's time, 1 the broker's), headers. The rule: no Python object for each record. The kernel fills
-and reads the buffers (`columns.py`, `rows.py`); here they only change hands.
+(0 for CreateTime, 1 for LogAppendTime), headers. Rule: no Python object per record. The kernel fills and
+reads the buffers (`columns.py`, `rows.py`); this module only passes them on.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _ROWS_MAX = 0x7FFF_FFF0
 
 
 class Collector:
-    """Gathers the records of readers into one Arrow record batch."""
+    """Collects the records of several readers into one Arrow record batch."""
 
     def __init__(self) -> None:
         self._columns = Columns()
@@ -59,7 +59,7 @@ class Collector:
 
     @property
     def is_full(self) -> bool:
-        """Whether a column comes near the 2 GiB that it may have, or there are too many headers."""
+        """Whether a column is near its limit of 2 GiB, or there are too many headers."""
         columns = self._columns
         if columns.header_names.count >= HEADERS_IN_COLUMNS:
             return True
@@ -68,16 +68,16 @@ class Collector:
 
     @property
     def bytes_gathered(self) -> int:
-        """What keys and values have so far."""
+        """The total size of the collected keys and values."""
         return self._columns.keys.used + self._columns.values.used
 
     def add(self, reader: RecordReader, rows_max: int) -> int:
-        """Take up to `rows_max` records of a reader; how many were taken."""
+        """Take up to `rows_max` records of a reader; return the number taken."""
         index = self._topics.setdefault(reader.topic, len(self._topics))
         return reader.fill(self._columns, min(rows_max, _ROWS_MAX - self.rows), index)
 
     def finish(self) -> pa.RecordBatch:
-        """What was gathered. After that the collector is empty."""
+        """Return the collected records and empty the collector."""
         columns, self._columns = self._columns, Columns()
         topics, self._topics = self._topics, {}
         count = columns.rows
@@ -107,7 +107,7 @@ class Collector:
 
 
 def _names(encoded: list[bytes]) -> pa.Array:
-    """A few texts as a column. `pa.array` would do, but it imports pandas where that is installed."""
+    """A short column of strings. `pa.array` would import pandas if it is installed."""
     ends = array("i", accumulate((len(one) for one in encoded), initial=0))
     return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
 
@@ -117,7 +117,7 @@ def _numbers(store: Any, kind: pa.DataType, count: int) -> pa.Array:
 
 
 def _texts(column: pa.Array) -> pa.Array:
-    """Names as text. Bytes that are no UTF-8 are replaced, as they are in single records."""
+    """Names as strings. Invalid UTF-8 is replaced, as it is in single records."""
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:
@@ -143,10 +143,10 @@ def rows_of(
     timestamp: str | None = None,
     now_ms: int,
 ) -> Rows:
-    """The rows of an Arrow record batch, by the names of their columns; None: there is no such column.
+    """The rows of an Arrow record batch, by column name; None means that there is no such column.
 
-    Keys and values are binary or text. Rows whose partition is null go by their key, those whose timestamp is
-    null get `now_ms`.
+    Keys and values are binary or strings. A row with a null partition is partitioned by its key; a null
+    timestamp becomes `now_ms`.
     """
     numbers = None if timestamp is None else _timestamps(_column(batch, timestamp))
     chosen = None if partition is None else _whole(_column(batch, partition).cast(pa.int32()), -1)
@@ -178,7 +178,7 @@ def _timestamps(column: pa.Array) -> memoryview:
 
 
 def _whole(column: pa.Array, missing: int) -> memoryview:
-    """The numbers of a column, with one in the place of null."""
+    """The numbers of a column, with `missing` in place of null."""
     filled = column.fill_null(missing) if column.null_count else column
     width = filled.type.bit_width // 8
     view = memoryview(filled.buffers()[1] or b"")
@@ -198,7 +198,7 @@ def _cells(column: pa.Array) -> Cells:
 
 
 def _bits(valid: Any, column: pa.Array) -> Any:
-    """The validity of a column that has nulls; None where all is there."""
+    """The validity bitmap of a column with nulls; None if it has no nulls."""
     return valid if column.null_count else None
 
 

@@ -1,11 +1,11 @@
-"""The header of a record batch, and what can be told from it without looking at a record.
+"""The header of a record batch, and the facts it gives without reading a record.
 
 Layout of format v2 (big-endian): base offset 8, length 4, leader epoch 4, magic 1, CRC-32C 4, attributes 2,
 last offset delta 4, base timestamp 8, max timestamp 8, producer id 8, producer epoch 2, base sequence 4,
 record count 4; then the records. The CRC covers everything from the attributes on, so the base offset and the
-leader epoch can be written without touching it. Entries of the old formats v0 and v1 read to the same shape.
+leader epoch can change without a new CRC. Entries of the old formats v0 and v1 are read into the same type.
 
-The rule: a header is believed only as far as the bytes that are there. Nothing here copies the payload.
+Rule: a header is trusted only as far as its bytes are present. Nothing here copies the payload.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ottla.wire.errors import CorruptMessage
 
 HEADER_BYTES = 61
 LOG_OVERHEAD_BYTES = 12
-"""The offset and the length field: they stand before the bytes that the length counts."""
+"""The offset and the length field, which the length does not count."""
 MAGIC_POSITION = 16
 CRC_POSITION = 17
 ATTRIBUTES_POSITION = 21
@@ -49,7 +49,7 @@ UNKNOWN_COUNT = -1
 SEQUENCE_MAX = 0x7FFF_FFFF
 
 BASE_OFFSET_MAX = 2**63 - 1 - 2**31
-"""Up to this base offset no sum of it and a 32-bit delta passes 64 bits. No real log comes near."""
+"""Up to this base offset, adding a 32-bit delta cannot exceed 64 bits. No real log comes near."""
 
 HEADER = Struct(">qiibIhiqqqhii")
 OFFSET_LENGTH = Struct(">qi")
@@ -60,7 +60,7 @@ TIMESTAMP = Struct(">q")
 
 
 class Codec(IntEnum):
-    """How the records of a batch are compressed: the lowest three attribute bits."""
+    """The compression of a batch: the lowest three attribute bits."""
 
     NONE = 0
     GZIP = 1
@@ -74,7 +74,7 @@ class Codec(IntEnum):
 
     @classmethod
     def from_name(cls, name: str) -> Codec:
-        """The codec that a configuration calls `name`; `uncompressed` is another word for `none`."""
+        """The codec that a configuration names; `uncompressed` is an alias of `none`."""
         if name == "uncompressed":
             return cls.NONE
         for codec in cls:
@@ -87,14 +87,14 @@ CODEC_MAX = max(Codec)
 
 
 class TimestampType(IntEnum):
-    """Whose clock the timestamps of a batch come from."""
+    """Whether the producer or the broker set the timestamps of a batch."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
 
 
 class BatchHeader(NamedTuple):
-    """The header as it stands in the bytes. `length` is the wire's field, `length_bytes` the whole batch."""
+    """The header as stored. `length` is the wire's field; `length_bytes` is the size of the whole batch."""
 
     base_offset: int
     length: int
@@ -130,7 +130,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> int:
-        """The codec's number; compare it with `Codec`. 5 to 7 stand for no codec at all."""
+        """The codec's number; compare it with `Codec`. 5 to 7 are not assigned."""
         return self.attributes & CODEC_MASK
 
     @property
@@ -153,7 +153,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """From when on the tombstones in this batch may go; the base timestamp field holds it."""
+        """The time after which tombstones in this batch may be removed; stored as the base timestamp."""
         if self.magic >= 2 and self.attributes & DELETE_HORIZON_BIT:
             return self.base_timestamp
         return None
@@ -164,9 +164,9 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`. Only the header's own bytes need to be there.
+    """Read the header at `position`. Only the header's own bytes must be present.
 
-    Raises CorruptMessage when they are not, or when length or magic cannot be true.
+    Raises CorruptMessage if they are not, or if length or magic are impossible.
     """
     remaining = len(buffer) - position
     if remaining <= MAGIC_POSITION:
@@ -225,7 +225,7 @@ def _read_legacy_header(buffer: Buffer, position: int, magic: int) -> BatchHeade
 def iterate_headers(
     buffer: Buffer, position: int = 0, end: int | None = None
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """Each whole batch as (position, header), up to the first one that is not all there."""
+    """Yield (position, header) of each complete batch, up to the first incomplete one."""
     stop = len(buffer) if end is None else end
     while stop - position > MAGIC_POSITION:
         offset_and_length = OFFSET_LENGTH.unpack_from(buffer, position)
@@ -246,14 +246,14 @@ def iterate_headers(
 
 
 def whole_batches_end(buffer: Buffer, position: int = 0, end: int | None = None) -> int:
-    """Where the last whole batch ends: what follows is the cut-off start of another."""
+    """The end of the last complete batch; a truncated batch may follow."""
     for at, header in iterate_headers(buffer, position, end):
         position = at + header.length_bytes
     return position
 
 
 def crc_of(buffer: Buffer, position: int, header: BatchHeader) -> int:
-    """The checksum that the bytes of this batch have: CRC-32C for v2, CRC-32 for the old formats."""
+    """Compute the checksum of this batch's bytes: CRC-32C for v2, CRC-32 for the old formats."""
     end = position + header.length_bytes
     view = memoryview(buffer)
     if header.magic >= 2:
@@ -262,12 +262,12 @@ def crc_of(buffer: Buffer, position: int, header: BatchHeader) -> int:
 
 
 def crc_matches(buffer: Buffer, position: int, header: BatchHeader) -> bool:
-    """Whether the whole batch is there and carries the checksum of its bytes."""
+    """Whether the batch is complete and its checksum is correct."""
     return len(buffer) - position >= header.length_bytes and crc_of(buffer, position, header) == header.crc
 
 
 def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
-    """Raises CorruptMessage unless `crc_matches`."""
+    """Raise CorruptMessage unless `crc_matches`."""
     if len(buffer) - position < header.length_bytes:
         raise CorruptMessage(
             f"Record batch is cut off: {header.length_bytes} bytes declared, {len(buffer) - position} there."
@@ -278,7 +278,7 @@ def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
 
 
 def write_header(buffer: bytearray | memoryview, position: int, header: BatchHeader) -> None:
-    """Put a v2 header before the records that already follow it; its CRC is computed, not taken."""
+    """Write a v2 header before the records that are already in place, with a newly computed CRC."""
     HEADER.pack_into(buffer, position, *header)
     write_crc(buffer, position, header.length_bytes)
 
@@ -298,12 +298,12 @@ def set_leader_epoch(buffer: bytearray | memoryview, position: int, leader_epoch
 
 
 def wrap_64(value: int) -> int:
-    """`value` as a signed 64-bit number: sums of timestamps wrap, as they do in Java."""
+    """`value` as a signed 64-bit number: sums of timestamps wrap, as in Java."""
     return (value + 0x8000_0000_0000_0000) % 0x1_0000_0000_0000_0000 - 0x8000_0000_0000_0000
 
 
 def increment_sequence(sequence: int, by: int) -> int:
-    """Sequence numbers start again at 0 after 2**31 - 1."""
+    """Add to a sequence number; 0 follows 2**31 - 1."""
     if sequence > SEQUENCE_MAX - by:
         return by - (SEQUENCE_MAX - sequence) - 1
     return sequence + by

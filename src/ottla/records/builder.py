@@ -1,15 +1,15 @@
-"""One open batch of a producer: records go in one by one, the sealed bytes come out.
+"""An open batch of a producer: it collects records one by one and builds the bytes to send.
 
-Like `kernel.py` this one file runs compiled (C types in `builder.pxd`) or as plain Python and gives the same
-bytes either way: those that Kafka's Java client writes for the same records. Records are collected plain,
-after the room of a header, and compressed as a whole when the batch is built. While it is open, the size of
-a compressed batch is only estimated, by how well the topic's batches before it could be compressed.
+Like `kernel.py`, this file runs compiled (C types in `builder.pxd`) or as plain Python, with identical
+output: the bytes that Kafka's Java client writes for the same records. Records are collected uncompressed
+after space for a header, and compressed together when the batch is built. The size of an open compressed
+batch is only an estimate, from the compression ratio of the topic's earlier batches.
 
-The rules: a batch changes only through the methods that append, and never again once it is closed, except for
-the producer's fields in its header. Between the look at `_is_closed` and the last byte of a record nothing
-may run Python code or allocate an object that the garbage collector tracks (its finalizers are Python code):
-the batch could be closed, or grow, and `_raw` would point into freed memory. So `append` converts and packs
-first, and `append_packed`, which takes bytes that are ready, is one step when it is compiled.
+Rules: a batch changes only through the methods that append, and never after it is closed, except for the
+producer's fields in its header. Between the check of `_is_closed` and the last byte of a record, nothing may
+run Python code or allocate an object that the garbage collector tracks (its finalizers are Python code): they
+could close or grow the batch, and `_raw` would point into freed memory. So `append` converts and packs first,
+and `append_packed`, which takes prepared bytes, is a single step when compiled.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ottla.wire.errors import MessageTooLarge
 if TYPE_CHECKING:
     import cython
 else:
-    # Cython takes the import above for its own and needs no module at run time. Plain Python comes here.
+    # Cython handles the import above itself; plain Python has no such module.
     cython = SimpleNamespace(compiled=False, nogil=nullcontext())
 
 if cython.compiled:
@@ -61,9 +61,9 @@ _RATIO_WORSE_STEP = 0.05
 
 _HEADER_BYTES = HEADER_BYTES
 _RECORD_OVERHEAD_MAX = 21
-"""What Kafka reckons for the fields of a record before its key: five varints at their longest and a byte."""
+"""Kafka's allowance for the fields of a record before its key: five varints at their longest and a byte."""
 _SIZE_MAX = 0x7FFF_FFFF
-# What `_append` says; a larger number is the room that it needs.
+# Results of `_append`; a larger number is the space that it needs.
 _TAKEN = 0
 _FULL = 1
 _TOO_LARGE = 2
@@ -71,13 +71,13 @@ _REFUSED = 3
 _ROOM_NEEDED = 4
 _ROOM_FIRST = 1024
 _ROOM_SECOND = 16384
-"""Few records need little room. Who has more gets all of it next, so that they are copied once."""
+"""A batch that outgrows this gets its full size at once, so that its records are copied only once more."""
 _VARINTS: list[bytes] = []
 """Zigzag varints of -1, 0, 1 and so on, for the plain form."""
 
 
 def next_ratio(estimated: float, observed: float) -> float:
-    """The estimate of a topic's compression ratio after a batch showed `observed`: soon up, slowly down."""
+    """Update a topic's estimated compression ratio after a batch: it rises fast and falls slowly."""
     if observed > estimated:
         return max(estimated + _RATIO_WORSE_STEP, observed)
     if observed < estimated:
@@ -109,19 +109,19 @@ class BatchBuilder:
 
     @property
     def bytes_estimate(self) -> int:
-        """How large the batch would be if it were built now."""
+        """The estimated size of the batch if it were built now."""
         if self._sealed is not None:
             return len(self._sealed)
         return self._estimate()
 
     @property
     def plain_bytes(self) -> int:
-        """How large the batch is before compression."""
+        """The size of the batch before compression."""
         return self._size
 
     @property
     def is_full(self) -> bool:
-        """Whether the batch has the size that it may have: it can be sent, though a tiny record might fit."""
+        """Whether the batch has reached its size limit: it can be sent, though a tiny record might fit."""
         return self._sealed is not None or (self.count > 0 and self._estimate() >= self.batch_size)
 
     def _estimate(self) -> int:
@@ -135,9 +135,9 @@ class BatchBuilder:
     def append(
         self, timestamp: int, key: Buffer | None, value: Buffer | None, headers: Headers | None = None
     ) -> bool:
-        """Take one record in; False if it does not fit into this batch any more.
+        """Add a record; False if it no longer fits into this batch.
 
-        The first record always fits. Kafka knows no timestamps before 1970 except -1, which means none.
+        The first record always fits. Kafka rejects timestamps before 1970 except -1, which means none.
         """
         if timestamp < -1:
             raise ValueError(f"the timestamp {timestamp} is before 1970: use -1 for none")
@@ -157,7 +157,7 @@ class BatchBuilder:
         header_count: int,
         header_bytes: bytearray | None,
     ) -> int:
-        """Take one record in, with headers from `pack_headers`: its index, or -1 if it does not fit any more.
+        """Add a record with headers from `pack_headers`; return its index, or -1 if it no longer fits.
 
         Compiled, this runs no Python code and allocates nothing that is tracked: see the rules above.
         """
@@ -187,9 +187,10 @@ class BatchBuilder:
         return self.count - 1 if status == _TAKEN else -1
 
     def append_rows(self, rows: Rows, position: int, end: int) -> int:
-        """Take in rows of Arrow columns, in their order from `position` to `end`: up to where they fit.
+        """Add rows of Arrow columns from `position` to `end`, in order; return the position of the first that
+        does not fit.
 
-        A first row always fits. Rows without headers are taken without the interpreter lock.
+        The first row always fits. Rows without headers are added without the interpreter lock.
         """
         if self._is_closed:
             return position
@@ -214,13 +215,13 @@ class BatchBuilder:
         return position
 
     def _append_plain_rows(self, rows: Rows, position: int, end: int) -> int:
-        """Rows as they are, up to the first that needs anything else."""
+        """Add rows as long as they need no headers and no growth; return the position after them."""
         while position < end and self._put_row(rows, position, 0, rows.nothing, 0) == _TAKEN:
             position += 1
         return position
 
     def _append_row(self, rows: Rows, position: int) -> int:
-        """One row, with whatever it needs."""
+        """Add one row, with headers or growth if needed."""
         row = rows.order[position] if rows.is_arranged else position
         if rows.has_timestamps and rows.timestamps[row] < -1:
             raise ValueError(f"the timestamp {rows.timestamps[row]} is before 1970: use null for none")
@@ -278,7 +279,7 @@ class BatchBuilder:
         header_raw: Out,
         header_size: int,
     ) -> int:
-        """_TAKEN, _FULL, _TOO_LARGE, or how many bytes `_grow` must make room for first."""
+        """Return _TAKEN, _FULL, _TOO_LARGE, or the number of bytes that `_grow` must first make room for."""
         # Kafka's `sizeOf`: key, value and headers with their lengths.
         content = varint_size(key_size) + varint_size(value_size) + varint_size(header_count) + header_size
         if key_size > 0:
@@ -337,16 +338,16 @@ class BatchBuilder:
         return _TAKEN
 
     def _grow(self, size: int) -> None:
-        """Make room for `size` bytes and what follows."""
+        """Make room for `size` bytes and the following records."""
         if cython.compiled:
             room = max(size, min(self._limit, _ROOM_SECOND if size <= _ROOM_SECOND else self._limit))
             PyByteArray_Resize(self._data, room)
-            # Only now: where memory is short the line above raises, and the batch is as it was.
+            # Only now: if the line above raises for lack of memory, the batch must be unchanged.
             self._raw = cython.cast("unsigned char *", self._data)
             self._room = room
 
     def close(self) -> None:
-        """Seal the records, compressed if they are to be: from here on `append` refuses."""
+        """Seal the records, compressed if required; `append` fails from here on."""
         if self._sealed is not None:
             return
         if self.count == 0:
@@ -381,7 +382,7 @@ class BatchBuilder:
         self._data = bytearray()
 
     def release(self) -> None:
-        """Let go of the bytes: the batch will not be built again."""
+        """Release the bytes: the batch will not be built again."""
         self._is_closed = True
         self._sealed = self._data = bytearray()
 
@@ -393,9 +394,9 @@ class BatchBuilder:
         base_sequence: int = -1,
         transactional: bool = False,
     ) -> bytearray:
-        """The batch as it is sent. `ratio` is then how well it could be compressed, for `next_ratio`.
+        """The batch as it is sent. Afterwards `ratio` is its compression ratio, for `next_ratio`.
 
-        It is the same object each time: a later call only writes other producer fields into the header.
+        Every call returns the same object; a later call only writes other producer fields into the header.
         """
         if producer_id >= 0 and (producer_epoch < 0 or base_sequence < 0):
             raise ValueError("a batch with a producer id needs its epoch and sequence")
@@ -424,7 +425,7 @@ class BatchBuilder:
 
 
 def pack_headers(headers: Headers) -> tuple[int, bytearray]:
-    """How many headers there are, and their bytes: what `append_packed` takes."""
+    """The number of headers and their bytes, for `append_packed`."""
     out = bytearray()
     count = 0
     for name, value in headers:

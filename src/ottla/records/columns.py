@@ -1,8 +1,8 @@
-"""Records as columns: what `RecordReader.fill` collects for an Arrow record batch, with no object for each.
+"""Records as columns: `RecordReader.fill` collects them for an Arrow record batch, with no object per record.
 
-Like `kernel.py` this one file runs compiled (C types in `columns.pxd`) or as plain Python. Every column is
-one growing buffer in the layout of Arrow: 32-bit ends of binary columns, bits that tell what is not null. The
-rule: `add` is given bounds that the reader has checked, and `has_room` is asked before: an end has 32 bits.
+Like `kernel.py`, this file runs compiled (C types in `columns.pxd`) or as plain Python. Every column is a
+growing buffer in Arrow's layout: 32-bit end offsets of binary columns, validity bits. Rule: the reader checks
+the bounds that it passes to `add`, and calls `has_room` first, because an end offset has 32 bits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import cython
 else:
-    # Cython takes the import above for its own and needs no module at run time. Plain Python comes here.
+    # Cython handles the import above itself; plain Python has no such module.
     cython = SimpleNamespace(compiled=False)
 
 if cython.compiled:
@@ -32,7 +32,7 @@ _ROOM_FIRST = 4096
 
 
 class Binaries:
-    """A column of bytes: where each ends, which are not null, and all of them one after the other."""
+    """A binary column: the end offset of each cell, the validity bits, and the bytes of all cells."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -96,7 +96,7 @@ class Columns:
         self.header_ends: Store = bytearray(4) if cython.compiled else array("i", [0])
 
     def has_room(self, size: int) -> bool:
-        """Whether a record of `size` bytes can be added: no column passes 2 GiB."""
+        """Whether a record of `size` bytes can be added: no column may exceed 2 GiB."""
         return (
             self.keys.has_room(size)
             and self.values.has_room(size)
@@ -105,7 +105,7 @@ class Columns:
         )
 
     def add(self, offset: int, timestamp: int, timestamp_type: int, partition: int, topic: int) -> None:
-        """Add what has the same size in every record. Its headers are in already."""
+        """Add the fixed-size fields of a record. Its headers were added before."""
         row = self.rows
         if cython.compiled:
             if len(self.offsets) < 8 * (row + 1):
@@ -136,6 +136,6 @@ class Columns:
 
 
 def _grow(store: Any, size: int) -> None:
-    """Make a bytearray at least `size` long, and half as long again."""
+    """Grow a bytearray to at least `size`, plus half."""
     if cython.compiled:
         PyByteArray_Resize(store, max(size + (size >> 1), _ROOM_FIRST))

@@ -1,11 +1,11 @@
-"""Compaction of record batches: the last offset of each key, and what stays of a batch.
+"""Compaction of record batches: the last offset of each key, and the records that a batch keeps.
 
-What stays of a batch keeps its offsets, its place in the producer's sequence and its last offset, even if no
-record is left. A tombstone is given a delete horizon when compaction first sees it: from then on the batch's
-base timestamp says when the tombstone may go, and the record timestamps are stored relative to that.
-Timestamps come from clients: every sum of them wraps at 64 bits, as a reader's does.
+A compacted batch keeps its offsets, its place in the producer's sequence and its last offset, even if no
+record remains. When compaction first sees a tombstone, the batch gets a delete horizon: its base timestamp
+then says when the tombstone may be removed, and record timestamps are stored relative to it. Timestamps come
+from clients, so every sum of them wraps at 64 bits, as a reader's does.
 
-The rule: a batch is judged only if its CRC is right. A damaged one is an error, and never gets a new CRC.
+Rule: only batches with a correct CRC are compacted. A damaged one is an error, and never gets a new CRC.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _EMPTIED_ATTRIBUTES = LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
 
 
 class Payload(NamedTuple):
-    """The uncompressed records of a batch: where in `data` they are, and what their offset deltas add to."""
+    """The uncompressed records of a batch: their range in `data`, and the base of their offset deltas."""
 
     data: Buffer
     begin: int
@@ -61,7 +61,8 @@ class Payload(NamedTuple):
 
 
 def new_table(slots: int) -> array[int]:
-    """`keys.new_table`, made in steps between which other threads run: one of 128 MiB takes half a second."""
+    """`keys.new_table`, filled in steps that let other threads run: a table of 128 MiB takes half a
+    second."""
     table = keys.new_table(0)
     words = len(table) * (slots + 1)
     zeros = array("Q", [0]) * min(words, _TABLE_STEP_WORDS)
@@ -71,26 +72,26 @@ def new_table(slots: int) -> array[int]:
 
 
 class KeyMap:
-    """The last offset of each key in a run of batches, in a table of bounded size."""
+    """The last offset of each key in a sequence of batches, in a table of bounded size."""
 
     __slots__ = ("_secret", "_table", "latest_offset", "used", "used_max")
 
     def __init__(self, slots: int, secret: bytes, load_factor: float = 0.9) -> None:
-        """A table of `slots` slots, of which `load_factor` are used at most."""
+        """A table of `slots` slots, filled at most to `load_factor`."""
         slots = max(2, slots)
         self._table = new_table(slots)
         self._secret = secret
         self.used = 0
         self.used_max = max(1, min(slots - 1, int(slots * load_factor)))
         self.latest_offset = -1
-        """Up to this offset every key is in the table. Records beyond it are not judged."""
+        """Every key up to this offset is in the table. Later records are all kept."""
 
     @property
     def utilization(self) -> float:
         return self.used / self.used_max
 
     def add(self, buffer: Buffer, position: int, header: BatchHeader, start_offset: int) -> bool:
-        """Take in the keys of a batch from `start_offset` on; False once the table is full."""
+        """Add the keys of a batch from `start_offset` on; False once the table is full."""
         if header.last_offset < start_offset:
             return True
         check_crc(buffer, position, header)
@@ -108,13 +109,13 @@ class KeyMap:
         return True
 
     def pass_over(self, last_offset: int) -> None:
-        """There is no key up to `last_offset` that is not in the table."""
+        """Record that no key up to `last_offset` is missing from the table."""
         self.latest_offset = max(self.latest_offset, last_offset)
 
     def mark(
         self, payload: Payload, keep_tombstones: bool, base_timestamp: int = 0
     ) -> tuple[bytearray, tuple[int, int, int, int, int]]:
-        """A mark for each record that stays, and the sums of `keys.mark_kept`."""
+        """Return a mark for each kept record, and the sums of `keys.mark_kept`."""
         marks = bytearray(payload.record_count)
         try:
             return marks, keys.mark_kept(
@@ -132,36 +133,36 @@ class KeyMap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What is known about a batch as a whole before its records are looked at."""
+    """The decision about a whole batch, before its records are read."""
 
     discard_records: bool = False
-    """No record stays: the transaction was aborted, or the time of the marker is over."""
+    """Keep no record: the transaction was aborted, or the marker has expired."""
     retain_empty: bool = False
-    """The batch stays even without a record: it is the last of its producer or of the cleaned range."""
+    """Keep the batch even without records: it is the last of its producer or of the cleaned range."""
     set_horizon: bool = False
-    """A marker that nothing depends on any more: give it a delete horizon."""
+    """Give the marker a delete horizon: no record of its transaction remains."""
 
 
 class Rules(NamedTuple):
-    """What compaction goes by in one run."""
+    """The parameters of one compaction run."""
 
     now_ms: int
     delete_retention_ms: int
     keep_legacy_tombstones: bool
-    """For batches of format v0 and v1, which cannot carry a delete horizon."""
+    """For batches of format v0 and v1, which cannot store a delete horizon."""
 
     @property
     def new_horizon_ms(self) -> int | None:
-        """Until when a tombstone seen now must stay; None if that is beyond all timestamps."""
+        """The delete horizon of a tombstone seen now; None if it exceeds the range of timestamps."""
         horizon = self.now_ms + self.delete_retention_ms
         return horizon if horizon <= _TIMESTAMP_MAX else None
 
 
 class Kept(NamedTuple):
-    """What stays of a batch."""
+    """The result of compacting a batch."""
 
     batch: Buffer | None
-    """None if nothing stays; a slice of the input if all does."""
+    """None if nothing is kept; a slice of the input if everything is."""
     records_read: int = 0
     records_kept: int = 0
     records_without_key: int = 0
@@ -170,7 +171,7 @@ class Kept(NamedTuple):
 def compact_batch(
     buffer: Buffer, position: int, header: BatchHeader, key_map: KeyMap, verdict: Verdict, rules: Rules
 ) -> Kept:
-    """What stays of the batch at `position` of `buffer`."""
+    """Compact the batch at `position` of `buffer`."""
     if verdict.discard_records:
         return _nothing(header, verdict, max(0, header.record_count))
     check_crc(buffer, position, header)
@@ -208,7 +209,7 @@ def _compact_data(
 def _compact_control(
     buffer: Buffer, position: int, header: BatchHeader, verdict: Verdict, rules: Rules
 ) -> Kept:
-    """A marker stays as it is, or for a while longer, or was emptied before."""
+    """Keep a marker unchanged, give it a delete horizon, or empty it."""
     count = header.record_count
     if not count:
         return _nothing(header, verdict, 0)
@@ -225,7 +226,7 @@ def _compact_control(
 def _compact_legacy(
     buffer: Buffer, position: int, header: BatchHeader, key_map: KeyMap, verdict: Verdict, rules: Rules
 ) -> Kept:
-    """A message of format v0 or v1, or several in a compressed one; a part of several becomes a v2 batch."""
+    """Compact a v0 or v1 message, or several in a compressed one; a part of several becomes a v2 batch."""
     payload = _payload(buffer, position, header)
     marks, (kept, _, keyless, _, _) = key_map.mark(payload, rules.keep_legacy_tombstones)
     if kept == payload.record_count:
@@ -277,7 +278,7 @@ def _whole(buffer: Buffer, position: int, header: BatchHeader) -> memoryview:
 
 
 def _nothing(header: BatchHeader, verdict: Verdict, records_read: int, keyless: int = 0) -> Kept:
-    """No record stays: no batch either, unless its header is still needed."""
+    """Drop all records, and the batch too unless its header is still needed."""
     if not verdict.retain_empty:
         return Kept(None, records_read, 0, keyless)
     emptied = header._replace(
@@ -298,7 +299,8 @@ def _rebuilt(
     *,
     has_horizon: bool,
 ) -> bytearray:
-    """The batch with other records. First and last offset stay, and with them the sequence numbers."""
+    """Rebuild the batch with other records. First and last offset stay, and with them the sequence
+    numbers."""
     attributes = header.attributes & (_EMPTIED_ATTRIBUTES | CODEC_MASK)
     rebuilt = header._replace(
         attributes=attributes | DELETE_HORIZON_BIT if has_horizon else attributes,

@@ -1,11 +1,12 @@
-"""The five codecs with the framings that Kafka's clients use, and a bound on what comes out of them.
+"""The five codecs with the framings of Kafka's clients, and a limit on their output.
 
-gzip and zstd are plain. Snappy is cut into blocks by the framing of the Java library "xerial"; a lone raw
-block is read too. LZ4 is the frame format with independent blocks; v0 messages have a wrong header checksum.
+gzip and zstd are plain. Snappy has the block framing of the Java library "xerial"; a single raw block is
+accepted, too. LZ4 is the frame format with independent blocks; v0 messages have a wrong header checksum.
 
-The rule: compressed bytes are hostile. The size of the output is known or bounded before a byte of it is
-made, and it never passes `size_max`: MessageTooLarge says so. So does the work: every block, frame or member
-counts as `PIECE_BYTES_MIN` bytes at least, however little it holds. All else that is wrong is CorruptMessage.
+Rule: compressed bytes are hostile. The size of the output is known or bounded before any of it is produced,
+and never exceeds `size_max`; otherwise MessageTooLarge is raised. The work is bounded, too: every block,
+frame or member counts as at least `PIECE_BYTES_MIN` bytes, however little it holds. Any other error is
+CorruptMessage.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from ottla.records.kernel import room
 from ottla.wire.errors import CorruptMessage, KafkaError, MessageTooLarge, UnsupportedCompressionType
 
 DECOMPRESSED_BYTES_MAX = 128 << 20
-"""What the records of one batch may grow to unless the caller says otherwise."""
+"""The default limit on the decompressed records of one batch."""
 
 PIECE_BYTES_MIN = 4096
-"""What a block, frame or member costs at least: millions of empty ones fit a batch."""
+"""The minimum that a block, frame or member counts: a batch can hold millions of empty ones."""
 
 PIECES_FREE = 64
-"""So many pieces are taken whatever size is allowed."""
+"""The number of pieces that do not count."""
 
 XERIAL_HEADER = b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2
 XERIAL_MAGIC = XERIAL_HEADER[:8]
@@ -52,8 +53,8 @@ GZIP_LEVEL_FAST = 2
 GZIP_BYTES_AT_ONCE = 4 << 20
 GZIP_WINDOW_BYTES = 16 << 10
 GZIP_STEP_BYTES = 256 << 10
-"""What does not come out at once is read in windows and written in steps: what is left of the input is copied
-after each member and each step."""
+"""Larger output is read in windows and written in steps: after each member and each step the library copies
+the remaining input."""
 
 _INT = Struct(">i")
 _UINT_LE = Struct("<I")
@@ -99,7 +100,7 @@ else:
 def decompress(
     codec: int, data: Buffer, size_max: int = DECOMPRESSED_BYTES_MAX, *, magic: int = 2
 ) -> bytes | bytearray:
-    """The bytes that `data` stands for, at most `size_max`. `magic` is the batch's format."""
+    """Decompress `data` to at most `size_max` bytes. `magic` is the batch's format."""
     view = memoryview(data)
     if codec == Codec.NONE:
         _check_size(len(view), size_max)
@@ -121,11 +122,11 @@ def decompress(
         problem = type(cause)(cause.message)
     else:
         raise UnsupportedCompressionType(f"No codec has the number {codec}; 0 to 4 exist.")
-    raise problem  # from here: the traceback of the cause holds on to what was decompressed so far
+    raise problem  # raised here: the cause's traceback would keep the output alive
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """`data` compressed as Kafka's clients expect it. No level means the codec's usual one."""
+    """Compress `data` as Kafka's clients expect it. Without a level the codec's default applies."""
     if codec == Codec.NONE:
         return bytes(data)
     if codec == Codec.GZIP:
@@ -157,7 +158,7 @@ def _too_large(size_max: int) -> MessageTooLarge:
 
 
 def _gunzip(data: memoryview, size_max: int) -> bytes | bytearray:
-    """One or more gzip members; what follows the last one and is not a member is ignored, as Java does."""
+    """Decompress one or more gzip members; bytes after the last one are ignored, as in Java."""
     inflater = _inflater()
     first = inflater.decompress(data, min(size_max, GZIP_BYTES_AT_ONCE) + 1)
     _check_size(len(first), size_max)
@@ -167,7 +168,7 @@ def _gunzip(data: memoryview, size_max: int) -> bytes | bytearray:
             return first
     else:
         position = len(data) - len(inflater.unconsumed_tail)
-    out = room(size_max)  # memory that nothing is written to costs nothing
+    out = room(size_max)  # untouched memory costs nothing
     size = len(first)
     with memoryview(out) as view:
         view[:size] = first
@@ -186,8 +187,8 @@ def _gunzip(data: memoryview, size_max: int) -> bytes | bytearray:
 def _inflate(
     inflater: _Inflater, out: memoryview, size: int, data: memoryview, position: int
 ) -> tuple[int, int]:
-    """Add what is left of a member to the first `size` bytes of `out`, in steps between which other threads
-    run. Gives where the member ends, and the new size."""
+    """Append the rest of a member to the first `size` bytes of `out`, in steps that let other threads run.
+    Return the member's end and the new size."""
     rest: Buffer = b""
     while not inflater.eof:
         if not rest:
@@ -233,9 +234,9 @@ def _unsnappy(data: memoryview, size_max: int) -> bytearray:
 
 
 def _xerial_blocks(data: memoryview, size_max: int) -> list[memoryview]:
-    """The blocks after the 16 bytes of the header, which may come again where streams were joined.
+    """The blocks after the 16 bytes of the header, which may occur again where streams were joined.
 
-    Fewer bytes than a block's length takes are the end of the stream, as they are for Java's reader.
+    If fewer bytes remain than a block's length field, the stream ends, as for Java's reader.
     """
     blocks = []
     position = 0
@@ -265,7 +266,7 @@ def _lz4(data: memoryview, level: int | None) -> bytes:
         if level is None or level == LZ4_LEVEL_DEFAULT:
             block = bytes(lz4.compress_block(source, store_size=False))
         else:
-            # The C library knows levels up to 12, Kafka's configuration up to 17.
+            # The C library supports levels up to 12, Kafka's configuration up to 17.
             strength = min(level, 12)
             block = bytes(
                 lz4.compress_block(source, mode="high_compression", compression=strength, store_size=False)
@@ -295,14 +296,14 @@ def _unlz4(data: memoryview, size_max: int, *, header_checksum_right: bool) -> b
         data = memoryview(fixed)
     bound, end = _lz4_bound(data, position + 1, 1 << (2 * size_code + 8), 4 if flags & 0x10 else 0, size_max)
     end += 4 if flags & 0x04 else 0
-    # What follows the end of the frame is ignored, as Kafka's reader does.
+    # Bytes after the end of the frame are ignored, as in Kafka's reader.
     return _decompress_into(lz4.decompress_into, data[:end], bound, size_max)
 
 
 def _lz4_bound(
     data: memoryview, position: int, block_bytes_max: int, checksum_bytes: int, size_max: int
 ) -> tuple[int, int]:
-    """The most that the blocks can hold, counted no further than beyond `size_max`, and where they end."""
+    """The maximum size of the blocks, counted just beyond `size_max`, and the position where they end."""
     bound = cost = 0
     while bound <= size_max:
         cost += PIECE_BYTES_MIN
@@ -326,7 +327,7 @@ def _unzstd(data: memoryview, size_max: int) -> bytearray:
 
 
 def _zstd_bound(data: memoryview, size_max: int) -> int:
-    """The most that the blocks of all frames can hold, counted no further than beyond `size_max`."""
+    """The maximum size of the blocks of all frames, counted just beyond `size_max`."""
     bound = cost = 0
     position = 0
     while position < len(data) and bound <= size_max:
@@ -364,11 +365,11 @@ class _DecompressInto(Protocol):
 
 
 def _decompress_into(function: _DecompressInto, data: memoryview, bound: int, size_max: int) -> bytearray:
-    """Decompress into a buffer that is as large as `bound`, or `size_max` if that is less.
+    """Decompress into a buffer of `bound` bytes, or `size_max` if that is less.
 
-    Its memory is not cleared first: that takes as long as to decompress, and holds off other threads.
+    The buffer is not cleared first: clearing takes as long as decompressing, and blocks other threads.
     """
-    # One byte is always there: an empty buffer would be refused even for empty content.
+    # At least one byte: the library rejects an empty buffer even for empty content.
     out = room(max(1, min(bound, size_max)))
     try:
         size = function(data, out)

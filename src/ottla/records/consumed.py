@@ -1,4 +1,4 @@
-"""A record as a consumer gets it: a tuple, which is immutable and cheap to make by the million."""
+"""The record type of consumers: a tuple, which is immutable and cheap to create by the million."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class ConsumerRecord(NamedTuple, Generic[K, V]):
-    """One record: where it came from, when, and what it says. Key and value are bytes or what they stand for.
+    """One consumed record. Key and value are bytes, or deserialized.
 
-    `timestamp_type` is "CreateTime" or "LogAppendTime". Header names may come more than once, in their order.
+    `timestamp_type` is "CreateTime" or "LogAppendTime". A header name may occur more than once; the order is
+    kept.
     """
 
     topic: str

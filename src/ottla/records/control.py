@@ -1,7 +1,7 @@
-"""Control records: the markers that end transactions, and what a Raft quorum says about itself in its log.
+"""Control records: transaction markers, and the control records of a Raft quorum in its log.
 
-A control batch has the control bit set and holds records whose key is (version, type), two bytes each.
-Clients never write one. Of a newer version the known part is read; an unknown type is UNKNOWN, not an error.
+A control batch has the control bit set; the key of its records is (version, type), two bytes each. Clients
+never write one. In a newer version the known fields are read; an unknown type is UNKNOWN, not an error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.wire.errors import InvalidRecord
 
 _KEY = Struct(">hh")
 _END_TXN_MARKER = Struct(">hi")
-_PLAIN_MARKER = Struct(">5bhhbhib")  # a whole record: sizes, attributes and deltas between key and value
+_PLAIN_MARKER = Struct(">5bhhbhib")  # a complete record: sizes, attributes, deltas, key, value
 _PLAIN_BEFORE_KEY = (32, 0, 0, 0, 8)
 _PLAIN_BEFORE_VALUE = 12
 PLAIN_MARKER_BYTES = _PLAIN_MARKER.size
@@ -34,7 +34,7 @@ class ControlType(IntEnum):
 
 
 def control_type(key: Buffer | None) -> ControlType:
-    """What the key of a control record says it is."""
+    """The type in the key of a control record."""
     if key is None or len(key) < _KEY.size:
         raise InvalidRecord(f"The key of a control record has at least {_KEY.size} bytes.")
     version, number = _KEY.unpack_from(key)
@@ -56,10 +56,10 @@ def coordinator_epoch(value: Buffer | None) -> int:
 
 
 def plain_end_txn_marker(records: Buffer, position: int) -> tuple[bool, int] | None:
-    """(whether it commits, coordinator epoch) of a marker's record as brokers write it.
+    """(commit?, coordinator epoch) of a marker in the encoding that brokers write.
 
-    None: it is another kind, or written in another way, and `read_batch` must tell. There must be
-    `PLAIN_MARKER_BYTES`.
+    None if it is another type or another encoding, which `read_batch` must decode. `PLAIN_MARKER_BYTES` bytes
+    must be present.
     """
     *before_key, version, kind, before_value, value_version, epoch, headers = _PLAIN_MARKER.unpack_from(
         records, position
@@ -80,7 +80,7 @@ def control_batch(
     base_offset: int = 0,
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytearray:
-    """A batch of quorum records: each a type and its message, encoded without a version before it."""
+    """A batch of quorum records: each a type and its message, encoded without a leading version."""
     records = [
         Record(0, timestamp, _KEY.pack(0, control_kind), bytes(message)) for control_kind, message in entries
     ]

@@ -1,11 +1,11 @@
-"""The per-record loops: everything that must look at each record of a batch.
+"""The per-record loops: everything that must read each record of a batch.
 
-This one file runs in two ways. With a C compiler at install time Cython compiles it, with the C types that
-`kernel.pxd` declares; without, Python runs it as it stands. Both must give the same answer for every input.
+This file runs in two forms. If a C compiler is present at install time, Cython compiles it with the C types
+in `kernel.pxd`; otherwise Python runs it. Both must return the same result for every input.
 
-The rules that keep it right. A varint is never trusted: whatever it says is compared with the bytes that
-are left before anything is read or skipped (the compiled form has no other bounds checks). Whole numbers
-are those of Java: a 32-bit varint loses its upper bits, a timestamp wraps at 64 bits. There is no state.
+Rules: a varint is never trusted: its value is compared with the remaining bytes before anything is read or
+skipped (the compiled form has no other bounds checks). Integers behave as in Java: a 32-bit varint loses its
+upper bits, a timestamp wraps at 64 bits. There is no state.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import cython
 else:
-    # Cython takes the import above for its own and needs no module at run time. Plain Python comes here.
+    # Cython handles the import above itself; plain Python has no such module.
     cython = SimpleNamespace(compiled=False)
 
 if cython.compiled:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     Problem: TypeAlias = tuple[int, int, int]
     Walk: TypeAlias = tuple[int, int, int, int, int, list[Problem] | None]
 
-# What `walk` says about the structure of a batch. In all but the last two `index` is the record that broke.
+# The status of `walk`. In all but the last two, `index` is the invalid record.
 OK = 0
 CUT_OFF = 1
 BAD_SIZE = 2
@@ -52,21 +52,21 @@ BAD_OFFSET_DELTA = 6
 BYTES_LEFT = 7
 TOO_MANY_HEADERS = 8
 
-# What it says about single records of a batch that is sound.
+# Problems of single records in a valid batch.
 NO_KEY = 1
 TIMESTAMP_OUTSIDE = 2
 
 PROBLEMS_MAX = 10_000
-"""How many single records are told apart; a batch that has more wrong ones is refused all the same."""
+"""The maximum number of reported records; a batch with more problems is refused all the same."""
 
 HEADERS_MAX = 10_000
-"""Headers of one record. An empty one takes two bytes, and eighty in the memory of a consumer."""
+"""The most headers of one record. An empty header takes two bytes, and eighty in a consumer's memory."""
 
 HEADERS_AT_ONCE = 100_000
-"""Headers of the records that a reader makes in one call, beyond those of one record."""
+"""The most headers that a reader creates in one call, beyond those of one record."""
 
 HEADERS_IN_COLUMNS = 1_000_000
-"""Headers of one Arrow record batch, beyond those of one record."""
+"""The most headers of one Arrow record batch, beyond those of one record."""
 
 _PROBLEMS_MAX = PROBLEMS_MAX
 _HEADERS_MAX = HEADERS_MAX
@@ -74,7 +74,7 @@ _HEADER_BYTES = 61
 
 
 def room(size: int) -> bytearray:
-    """So many bytes of no known content, for who fills all of them before they are read."""
+    """Uninitialized memory, for callers that write all of it before they read it."""
     if size < 0:
         raise ValueError(f"no room has {size} bytes")
     if cython.compiled:
@@ -103,10 +103,10 @@ def walk(
 ) -> Walk:
     """Check all `count` records of a batch, which must fill `data` from `position` to `end`.
 
-    A batch can be checked in several calls: then `position` is where record `first` begins, `count` the
-    record before which this call stops, and `is_last` says whether the batch ends with it.
+    A batch can be checked in several calls: then `position` is the start of record `first`, `count` the
+    record before which this call stops, and `is_last` says whether the batch ends there.
 
-    Gives (status, index, where, max timestamp or -1, offset delta of the first record that has it or -1,
+    Return (status, index, where, max timestamp or -1, offset delta of the first record that has it or -1,
     problems or None). A status other than OK ends the walk at once. `problems` are single records that break
     a rule of the topic: (index, NO_KEY or TIMESTAMP_OUTSIDE, timestamp).
     """
@@ -132,7 +132,7 @@ def walk(
             break
         stop = start + length
 
-        # One byte of attributes, which no one uses, then timestamp and offset as differences to the base.
+        # One byte of unused attributes, then timestamp and offset as deltas to the base.
         position = start + 1
         after = varlong_end(raw, position, stop)
         if after < 0:
@@ -213,10 +213,11 @@ def first_since(
     timestamp: int,
     offset_delta: int,
 ) -> tuple[int, int, int]:
-    """The first of `count` records from `position` on that is at least as young as `timestamp`, and whose
+    """Find the first of `count` records from `position` on whose timestamp is at least `timestamp` and whose
     offset delta is at least `offset_delta`.
 
-    Gives (where the search stopped, its offset delta or -1, its timestamp). ValueError if it is not sound.
+    Return (where the search stopped, its offset delta or -1, its timestamp). ValueError if the records are
+    invalid.
     """
     _check_range(len(data), position, end)
     if cython.compiled:
@@ -245,10 +246,11 @@ def first_since(
 
 
 def spans(data: Buffer, position: int, end: int, count: int) -> list[Span]:
-    """Where the records of a batch and their keys lie, for compaction. Raises ValueError if it is not sound.
+    """The positions of the records of a batch and of their keys, for compaction. ValueError if they are
+    invalid.
 
     Each is (offset delta, timestamp delta, key start or -1, key end or -1, value start or -1, value end,
-    start, end). The value's end is where the header count stands, also when there is no value.
+    start, end). The header count is at the value's end, even if the value is null.
     """
     _check_range(len(data), position, end)
     if cython.compiled:
@@ -317,7 +319,7 @@ def spans(data: Buffer, position: int, end: int, count: int) -> list[Span]:
 def decode(
     data: bytes, position: int, end: int, count: int, base_offset: int, base_timestamp: int
 ) -> list[DecodedRecord]:
-    """The records of a batch as (offset, timestamp, key, value, headers). ValueError if it is not sound."""
+    """The records of a batch as (offset, timestamp, key, value, headers). ValueError if they are invalid."""
     result: list[DecodedRecord] = []
     for span in spans(data, position, end, count):
         offset_delta, timestamp_delta, key_start, key_end, value_start, value_end, _first, stop = span
@@ -336,12 +338,12 @@ def decode(
 def plain_pairs(
     data: bytes, position: int, end: int, start_offset: int, most: int, checksum: Callable[[bytes], int]
 ) -> tuple[list[Pair], int, int]:
-    """The records of the batches from `position` on as (key, value), as long as they are plain and sound.
+    """The records of the batches from `position` on as (key, value), as long as they are plain and valid.
 
-    Plain is version 2, not compressed, neither transactional nor control. Batches that end before
-    `start_offset` are passed over; no batch is begun once there are `most` pairs. `checksum` is CRC-32C.
-    Gives (pairs, where it stopped, the offset after the last batch or -1). It only knows success: the batch
-    at which it stopped, whatever is about it, is for `read_batch` to judge.
+    Plain means version 2, not compressed, neither transactional nor control. Batches that end before
+    `start_offset` are skipped; no batch is started once there are `most` pairs. `checksum` is CRC-32C. Return
+    (pairs, where it stopped, the offset after the last batch or -1). It never raises: if it stops at a batch,
+    `read_batch` must decide about that batch.
     """
     _check_range(len(data), position, end)
     if cython.compiled:
@@ -374,7 +376,7 @@ def plain_pairs(
 
 
 def _append_pairs(data: bytes, position: int, end: int, count: int, result: list[Pair]) -> bool:
-    """Add the records of a batch; False if it is not sound (no key: it is not), some of them added."""
+    """Add the records of a batch; False, with some of them added, if a record is invalid or has no key."""
     if cython.compiled:
         raw = cython.cast("const unsigned char *", data)
     else:
@@ -423,7 +425,7 @@ def _append_pairs(data: bytes, position: int, end: int, count: int, result: list
 
 
 def _number(data: Bytes, position: int, count: int) -> int:
-    """The unsigned big-endian number in `count` bytes, of which the uppermost bit of eight is not set."""
+    """The unsigned big-endian number in `count` bytes; of eight bytes the highest bit must be 0."""
     result = 0
     while count > 0:
         result = (result << 8) | data[position]
@@ -433,7 +435,7 @@ def _number(data: Bytes, position: int, count: int) -> int:
 
 
 def _decode_headers(data: bytes, position: int, stop: int) -> Headers:
-    """The headers from their count on, in bytes whose bounds `headers_end` has checked."""
+    """Decode the headers, starting at their count; `headers_end` has checked their bounds."""
     if cython.compiled:
         raw = cython.cast("const unsigned char *", data)
     else:
@@ -517,9 +519,9 @@ def _append_bytes(out: bytearray, value: Buffer | None) -> None:
 
 
 def retain(data: Buffer, kept: Iterable[Span], timestamp_shift: int) -> bytearray:
-    """The records of `kept` one after the other, with `timestamp_shift` added to their timestamp deltas.
+    """The records in `kept`, with `timestamp_shift` added to their timestamp deltas.
 
-    The shift makes up for a base timestamp that changes, as it does when a batch gets a delete horizon.
+    The shift compensates a new base timestamp, as when a batch gets a delete horizon.
     """
     if cython.compiled:
         raw = cython.address(data[0])

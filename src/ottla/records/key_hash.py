@@ -1,6 +1,7 @@
-"""The partition of a key: murmur2, as in Kafka's clients, so one key is in one partition whoever wrote it.
+"""The partition of a key: murmur2, as in Kafka's clients, so that all clients choose the same partition.
 
-`setup.py` turns these functions into inline C functions for the compiled modules, as those of `varints.py`.
+`setup.py` turns these functions into inline C functions for the compiled modules, like those of
+`varints.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _MASK: Word = 0xFFFF_FFFF
 
 
 def murmur2(data: Bytes, start: Size, size: Size) -> Word:
-    """The hash of `size` bytes from `start` on, an unsigned number of 32 bits."""
+    """The hash of `size` bytes from `start` on, an unsigned 32-bit number."""
     value: Word = _SEED ^ size
     at: Size = start
     stop: Size = start + size
@@ -42,5 +43,5 @@ def murmur2(data: Bytes, start: Size, size: Size) -> Word:
 
 
 def key_partition(data: Bytes, start: Size, size: Size, partition_count: Size) -> Size:
-    """The partition, among so many, of the key in `size` bytes from `start` on."""
+    """The partition, out of `partition_count`, of the key in `size` bytes from `start` on."""
     return (murmur2(data, start, size) & 0x7FFF_FFFF) % partition_count

@@ -1,14 +1,13 @@
-"""The per-record loops of compaction: the last offset of every key, and which records of a batch stay.
+"""The per-record loops of compaction: the last offset of every key, and the records that a batch keeps.
 
-Like `kernel.py` this one file runs compiled (C types in `keys.pxd`) or as plain Python, and gives the same
-answer either way. The compiled loops let go of the interpreter lock, so that cleaning does not hold up the
-event loop.
+Like `kernel.py`, this file runs compiled (C types in `keys.pxd`) or as plain Python, with identical results.
+The compiled loops release the interpreter lock, so that cleaning does not block the event loop.
 
-Keys are remembered by a keyed 128-bit digest, never in full: memory is bounded by the table whatever the keys
-are, and who does not know the secret cannot make two keys meet. A table is an `array("Q")` of three words for
-each slot (digest, digest, offset + 1; a free slot has 0 there) and one slot more at its end, where a digest
-is put before it is looked for. No varint is trusted before it is compared with the bytes that are left: the
-compiled form has no other bounds checks.
+Keys are stored as keyed 128-bit digests, never in full: the table bounds the memory whatever the keys are,
+and nobody can construct a collision without the secret. A table is an `array("Q")` with three words per slot
+(digest, digest, offset + 1; 0 there means free) and one extra slot at its end, where a digest is put before
+it is looked up. No varint is trusted before it is compared with the remaining bytes: the compiled form has no
+other bounds checks.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import cython
 else:
-    # Cython takes the import above for its own and needs no module at run time. Plain Python comes here.
+    # Cython handles the import above itself; plain Python has no such module.
     cython = SimpleNamespace(compiled=False, nogil=nullcontext())
 
 if not cython.compiled:
@@ -39,7 +38,7 @@ SLOT_BYTES = 24
 SECRET_BYTES = 16
 _SLOT_WORDS = 3
 
-# Where `_scan` leaves what it found in a record, and after that where the loops leave their sums.
+# Where `_scan` stores the fields of a record, and where the loops store their sums afterwards.
 _OFFSET_DELTA = 0
 _TIMESTAMP_DELTA = 1
 _KEY_START = 2
@@ -53,17 +52,17 @@ _SUM_2 = 9
 _SUM_3 = 10
 _NOTES = 11
 
-# Named, since Cython computes with a literal this large as with a Python object.
+# Named constants, since Cython treats literals of this size as Python objects.
 _SIP_0 = 0x736F6D6570736575
 _SIP_1 = 0x646F72616E646F6D
 _SIP_2 = 0x6C7967656E657261
 _SIP_3 = 0x7465646279746573
 _GROWTH_MAX = 13
-"""How many bytes a record gains at most when its timestamp delta changes: 9 for the delta, 4 for the size."""
+"""The most bytes by which a record grows with a new timestamp delta: 9 for the delta, 4 for the size."""
 
 
 def new_table(slots: int) -> array[int]:
-    """A table with room for `slots` keys. Leave some free: the search walks on from slot to slot."""
+    """A table with room for `slots` keys. Keep some free, since a lookup probes slot after slot."""
     return array("Q", [0]) * (_SLOT_WORDS * (slots + 1))
 
 
@@ -79,10 +78,10 @@ def map_keys(
     used: int,
     used_max: int,
 ) -> tuple[int, int, int]:
-    """Remember the keys of the `count` records in `data` whose offset is at least `start_offset`.
+    """Add the keys of the `count` records in `data` whose offset is at least `start_offset`.
 
-    Gives (how many records were taken in, slots used now, offset of the first record that did not fit into
-    the table or -1 if all did). ValueError if the records are not sound.
+    Return (number of records added, slots used now, offset of the first record that did not fit into the
+    table or -1 if all did). ValueError if the records are invalid.
     """
     _check_range(len(data), position, end)
     _check_table(len(table), len(secret))
@@ -156,12 +155,12 @@ def mark_kept(
     marks: bytearray,
     base_timestamp: int,
 ) -> tuple[int, int, int, int, int]:
-    """Put 1 into `marks` for each of the `count` records that stays and 0 for each that goes.
+    """Set `marks` to 1 for each of the `count` records that is kept and to 0 for each that is dropped.
 
-    A record stays if its offset is past `latest_offset`, the last one that the table knows of, or if no later
-    record has its key. A tombstone, which has no value, also needs `keep_tombstones`. A record without a key
-    goes. Gives (how many stay, how many of them are tombstones, how many had no key, timestamp of the first
-    that stays, greatest timestamp of those that stay). ValueError if the records are not sound.
+    A record is kept if its offset is after `latest_offset`, the last one in the table, or if no later record
+    has its key. A tombstone, which has no value, also needs `keep_tombstones`. A record without a key is
+    dropped. Return (records kept, tombstones among them, records without a key, timestamp of the first kept
+    record, greatest timestamp of the kept records). ValueError if the records are invalid.
     """
     _check_range(len(data), position, end)
     _check_table(len(table), len(secret))
@@ -232,7 +231,7 @@ def _mark(
                 stays = False
             else:
                 _digest(raw, notes[_KEY_START], notes[_KEY_END], secret, words, last)
-                # A key that is not in the table has 0 there: no record after this one has it.
+                # A key that is not in the table has 0 there: no later record has it.
                 stays = words[_find(words, last) + 2] <= offset + 1
         marks[index] = 1 if stays else 0
         if stays:
@@ -253,7 +252,7 @@ def _mark(
 def copy_kept(
     data: Buffer, position: int, end: int, count: int, marks: bytearray, timestamp_shift: int
 ) -> bytearray:
-    """The records that `marks` keeps, with `timestamp_shift` added to their timestamp deltas."""
+    """Copy the records that `marks` keeps, with `timestamp_shift` added to their timestamp deltas."""
     _check_range(len(data), position, end)
     if len(marks) < count:
         raise ValueError(f"{len(marks)} marks do not do for {count} records")
@@ -274,7 +273,7 @@ def copy_kept(
         raw, flags, target, numbers = data, marks, into, notes
     with cython.nogil:
         length = _copy(raw, position, end, count, flags, timestamp_shift, target, numbers)
-    del into  # a bytearray cannot be cut while someone looks into it
+    del into  # a bytearray with a live view cannot be resized
     if length < 0:
         raise ValueError("the records are not those that were marked")
     del out[length:]
@@ -311,7 +310,7 @@ def _copy(
 
 
 def _scan(raw: Bytes, position: int, end: int, notes: Words) -> int:
-    """Where the record at `position` ends, with its fields left in `notes`; -1 if it is not sound."""
+    """The end of the record at `position`, with its fields in `notes`; -1 if it is invalid."""
     packed = varint(raw, position, end)
     length = packed >> 3
     position += packed & 7
@@ -364,7 +363,7 @@ def _put_bytes(out: Bytes, at: int, raw: Bytes, start: int, stop: int) -> int:
 
 
 def _find(words: Words, last: int) -> int:
-    """Where the slot of the digest at `last` begins: the one that holds it, else the free one to put it."""
+    """The start of the slot with the digest at `last`, or else of the free slot for it."""
     first: int = words[last]
     second: int = words[last + 1]
     at = _SLOT_WORDS * (first % (last // _SLOT_WORDS))
@@ -378,8 +377,8 @@ def _find(words: Words, last: int) -> int:
 def _digest(raw: Bytes, start: int, stop: int, secret: Bytes, words: Words, last: int) -> None:
     """Put the keyed 128-bit digest of the bytes from `start` to `stop` into the two words at `last`.
 
-    Compiled: SipHash-2-4 with 128 bits of output. As plain Python that would be hundreds of operations for a
-    key, so BLAKE2b takes its place there: a digest never leaves its table, and no answer depends on which.
+    Compiled: SipHash-2-4 with 128 bits of output. In plain Python that would take hundreds of operations per
+    key, so BLAKE2b replaces it: a digest never leaves its table, and no result depends on the hash.
     """
     if not cython.compiled:
         digest = blake2b(raw[start:stop], digest_size=16, key=secret).digest()
@@ -434,7 +433,7 @@ def _digest(raw: Bytes, start: int, stop: int, secret: Bytes, words: Words, last
 
 
 def _word(raw: Bytes, start: int, stop: int) -> int:
-    """Up to eight bytes as a number, the first one lowest."""
+    """Up to eight bytes as a little-endian number."""
     value = 0
     while stop > start:
         stop -= 1
@@ -443,7 +442,7 @@ def _word(raw: Bytes, start: int, stop: int) -> int:
 
 
 def digest(data: bytes, secret: bytes) -> tuple[int, int]:
-    """The two words by which a key is remembered. For tests: nothing else needs to see them."""
+    """The two words that represent a key. For tests."""
     table = new_table(1)
     _check_table(len(table), len(secret))
     if cython.compiled:

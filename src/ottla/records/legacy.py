@@ -1,8 +1,9 @@
-"""Message sets of the formats v0 and v1: old files and the dump tool need to read them, no one writes them.
+"""Message sets of the formats v0 and v1: read from old files and by the dump tool, never written.
 
-A set is a row of messages: offset 8, length 4, CRC-32 4, magic 1, attributes 1, timestamp 8 (v1 only), then
-key and value with 4-byte lengths. A compressed message is a wrapper whose value is a set. In v0 the offsets
-inside are absolute; in v1 they count from 0 and the wrapper has that of the last. Wrappers do not nest.
+A set is a sequence of messages: offset 8, length 4, CRC-32 4, magic 1, attributes 1, timestamp 8 (v1 only),
+then key and value with 4-byte lengths. A compressed message is a wrapper whose value is a set. In v0 the
+offsets inside are absolute; in v1 they count from 0 and the wrapper has the offset of the last. Wrappers do
+not nest.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _LENGTH = Struct(">i")
 def read_entry(
     buffer: Buffer, position: int, header: BatchHeader, decompressed_bytes_max: int
 ) -> list[LegacyFields]:
-    """The message at `position`, or those that it wraps. Its own CRC is the caller's to check."""
+    """The message at `position`, or the messages that it wraps. The caller checks its CRC."""
     if header.is_compressed:
         return _read_wrapped(unwrap(buffer, position, header, decompressed_bytes_max), header)
     key, value = _read_key_and_value(buffer, position, header)
@@ -38,7 +39,7 @@ def read_entry(
 
 
 def unwrap(buffer: Buffer, position: int, header: BatchHeader, decompressed_bytes_max: int) -> Buffer:
-    """The set of messages that the compressed one at `position` wraps."""
+    """The message set inside the compressed message at `position`."""
     _, value = _read_key_and_value(buffer, position, header)
     if value is None:
         raise CorruptMessage(f"The compressed message at offset {header.base_offset} has no value.")
@@ -63,7 +64,7 @@ def _read_wrapped(content: Buffer, wrapper: BatchHeader) -> list[LegacyFields]:
         raise CorruptMessage(f"The compressed message at offset {wrapper.base_offset} wraps nothing.")
     if wrapper.magic == 0:
         return messages
-    # An offset of 0 comes from clients that left the wrapper's offset to the broker.
+    # Clients that left the wrapper's offset to the broker wrote 0.
     last_inside = messages[-1][0]
     base = wrapper.base_offset - last_inside if wrapper.base_offset else 0
     if base < 0:

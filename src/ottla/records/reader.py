@@ -1,13 +1,13 @@
-"""Fetched bytes as records for a consumer: batch after batch, only as many as are asked for.
+"""Decodes fetched bytes into records for a consumer, batch by batch, and only as many as requested.
 
-Like `kernel.py` this one file runs compiled (C types in `reader.pxd`) or as plain Python and gives the same
-records either way. What a consumer must not see is left out: control records, records before the offset that
-was asked for and, for read_committed, those of aborted transactions. `next_offset` passes over all of them.
+Like `kernel.py`, this file runs compiled (C types in `reader.pxd`) or as plain Python, with identical
+results. It skips what a consumer must not see: control records, records before the requested offset and, for
+read_committed, those of aborted transactions. `next_offset` moves past all of them.
 
-The rules that keep it right. A varint is never trusted: what it says is compared with the bytes that are left
-before anything is read or skipped (the compiled form has no other bounds checks, and no index from the end
-of a list). Records before a broken one are given first; from then on each call raises the same
-CorruptMessage. `next_offset` never goes back.
+Rules: a varint is never trusted: its value is compared with the remaining bytes before anything is read or
+skipped (the compiled form has no other bounds checks, and no negative list indexes). Records before an
+invalid one are returned first; after that each call raises the same CorruptMessage. `next_offset` never
+decreases.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ottla.wire.errors import CorruptMessage, KafkaError
 if TYPE_CHECKING:
     import cython
 else:
-    # Cython takes the import above for its own and needs no module at run time. Plain Python comes here.
+    # Cython handles the import above itself; plain Python has no such module.
     cython = SimpleNamespace(compiled=False)
 
 if cython.compiled:
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     Numbers: TypeAlias = Any  # in C, a pointer to the first 64-bit number
     Deserializer: TypeAlias = Callable[[str, bytes, tuple[tuple[str, bytes | None], ...]], Any]
 
-# Where `_scan` leaves what it found in a record.
+# Where `_scan` stores the fields of a record.
 _TIMESTAMP_DELTA = 0
 _OFFSET_DELTA = 1
 _KEY_START = 2
@@ -86,7 +86,7 @@ _TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 
 
 class UnreadableRecord(ValueError):
-    """A deserializer failed on the key or the value of a record; seek past its offset to go on without it."""
+    """A deserializer failed on the key or the value of a record; seek past its offset to skip it."""
 
     def __init__(self, topic: str, partition: int, offset: int, part: str, cause: Exception) -> None:
         place = f"offset {offset} of {topic}-{partition}"
@@ -110,10 +110,10 @@ def records_of(
     value_deserializer: Deserializer | None = None,
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
 ) -> RecordReader:
-    """A reader of the batches in `buffer`, which may end in the middle of one.
+    """A reader of the batches in `buffer`, whose last batch may be incomplete.
 
-    `aborted` are (producer id, first offset) of aborted transactions, as the broker tells them. A
-    deserializer is called with the topic, the bytes and the record's headers; None stays None without it.
+    `aborted` has (producer id, first offset) of aborted transactions, from the fetch response. A deserializer
+    is called with the topic, the bytes and the record's headers; None stays None without a call.
     """
     reader = RecordReader(topic, partition, buffer, from_offset)
     reader.check_crcs = check_crcs
@@ -121,7 +121,7 @@ def records_of(
     reader.key_deserializer = key_deserializer
     reader.value_deserializer = value_deserializer
     if read_committed:
-        # The last is the next one to come.
+        # In reverse order: the next transaction is the last element.
         reader.aborted = sorted(((first, producer) for producer, first in aborted), reverse=True)
         reader.aborted_now = set()
     if max_records is not None:
@@ -151,7 +151,7 @@ class RecordReader:
         self._at = 0
         self._failure: Exception | None = None
         self._notes = array("q", bytes(8 * _NOTES))
-        # The batch under way: its bytes, how many records are left in it, and what they share.
+        # The current batch: its bytes, the number of records left in it, and their common fields.
         self._content: Any = b"\x00"
         self._position = 0
         self._end = 0
@@ -165,14 +165,14 @@ class RecordReader:
         self._legacy: list[tuple[int, int, bytes | None, bytes | None]] | None = None
 
     def take(self, count: int) -> list[ConsumerRecord[Any, Any]]:
-        """Up to `count` of the next records; none when there are no more.
+        """Up to `count` of the next records; an empty list at the end.
 
-        A few bytes can hold millions of empty headers. A call makes `HEADERS_AT_ONCE` of them, or those of
-        one record; `ended_early` says that it returns fewer records because of that.
+        A few bytes can hold millions of empty headers. A call creates at most `HEADERS_AT_ONCE` of them, or
+        those of one record; `ended_early` says that it returned fewer records for that reason.
         """
         out: list[ConsumerRecord[Any, Any]] = []
         if self._failure is not None:
-            raise self._failure.with_traceback(None)  # else it grows each time
+            raise self._failure.with_traceback(None)  # otherwise the traceback grows each time
         if self.allowance >= 0:
             count = min(count, self.allowance)
         self.ended_early = False
@@ -193,12 +193,12 @@ class RecordReader:
         return out
 
     def fill(self, columns: Columns, count: int, topic_index: int = 0) -> int:
-        """Add up to `count` of the next records to `columns`; how many there were. Nothing is deserialized.
+        """Add up to `count` of the next records to `columns`, without deserializing; return their number.
 
-        `topic_index` stands for the topic in its column.
+        `topic_index` represents the topic in its column.
         """
         if self._failure is not None:
-            raise self._failure.with_traceback(None)  # else it grows each time
+            raise self._failure.with_traceback(None)  # otherwise the traceback grows each time
         if self.allowance >= 0:
             count = min(count, self.allowance)
         before = columns.rows
@@ -219,7 +219,7 @@ class RecordReader:
         return columns.rows - before
 
     def _settle(self, taken: int) -> None:
-        """Move on to the end of a batch whose records are all taken, and tell whether more is there."""
+        """Leave a batch once all its records are taken, and record whether more follows."""
         if self.allowance >= 0:
             self.allowance -= taken
             if self.allowance == 0:
@@ -231,7 +231,7 @@ class RecordReader:
                 self.exhausted = True
 
     def _next_batch(self) -> bool:
-        """Open the next batch that has something for this consumer; False at the end of what is there."""
+        """Open the next batch with visible records; False at the end of the buffer."""
         self.next_offset = max(self.next_offset, self._offset_after)
         buffer = self._buffer
         while True:
@@ -262,7 +262,7 @@ class RecordReader:
         return False
 
     def _open(self, at: int, header: BatchHeader) -> bool:
-        """Make the batch the one under way, unless nothing of it is to be seen."""
+        """Make the batch the current one, unless the consumer must not see any of it."""
         if header.magic < 2:
             if header.base_offset < self.next_offset:
                 return False
@@ -303,7 +303,8 @@ class RecordReader:
         self._leader_epoch = epoch if epoch >= 0 else None
 
     def _is_aborted(self, at: int, header: BatchHeader) -> bool:
-        """Whether the batch belongs to an aborted transaction. An abort marker ends that of its producer."""
+        """Whether the batch belongs to an aborted transaction. An abort marker ends its producer's
+        transaction."""
         assert self.aborted is not None
         assert self.aborted_now is not None
         last_offset = header.base_offset + header.last_offset_delta
@@ -322,7 +323,7 @@ class RecordReader:
         )
 
     def _take(self, out: list[ConsumerRecord[Any, Any]], count: int) -> None:
-        """Records of the batch under way, until `out` has `count` of them or the batch ends."""
+        """Take records of the current batch until `out` has `count` of them or the batch ends."""
         content = self._content
         if cython.compiled:
             raw = cython.address(content[0])
@@ -355,7 +356,7 @@ class RecordReader:
             raise self._corrupt(f"{end - self._position} bytes are left after the last record of a batch")
 
     def _fill(self, columns: Columns, count: int, topic_index: int) -> bool:
-        """Like `_take`, into columns; False when they have no room left for the next record."""
+        """Like `_take`, but into columns; False if they have no room for the next record."""
         content = self._content
         if cython.compiled:
             raw = cython.address(content[0])
@@ -398,7 +399,7 @@ class RecordReader:
         return room
 
     def _fill_legacy(self, columns: Columns, count: int, topic_index: int) -> None:
-        """Messages of the old formats into columns."""
+        """Add messages of the old formats to columns."""
         waiting = self._legacy
         assert waiting is not None
         stamped = self._timestamp_type == _TIMESTAMP_TYPES[1]
@@ -431,7 +432,7 @@ class RecordReader:
         if value is not None and self.value_deserializer is not None:
             value = self._deserialize(self.value_deserializer, "value", value, headers, offset)
         if cython.compiled:
-            # What follows is `ConsumerRecord(...)`, without the call.
+            # The same as `ConsumerRecord(...)`, without the call.
             record = new_tuple(cython.cast("PyTypeObject *", _RECORD), _RECORD_FIELDS)
             _set(record, 0, self.topic)
             _set(record, 1, self.partition)
@@ -466,7 +467,7 @@ class RecordReader:
             raise UnreadableRecord(self.topic, self.partition, offset, part, cause) from cause
 
     def _take_legacy(self, out: list[ConsumerRecord[Any, Any]], count: int) -> None:
-        """Messages of the old formats, which are there as values already, the next one last."""
+        """Take messages of the old formats, which are decoded already, the next one last."""
         waiting = self._legacy
         assert waiting is not None
         while waiting and len(out) < count:
@@ -505,7 +506,7 @@ def _fill_bytes(column: Binaries, data: bytes | None) -> None:
 
 
 def _fill_headers(columns: Columns, raw: Bytes, position: int, stop: int, count: int) -> None:
-    """The headers from `position` on, whose bounds `headers_end` has checked."""
+    """Decode the headers from `position` on; `headers_end` has checked their bounds."""
     while count > 0:
         count -= 1
         packed = varint(raw, position, stop)
@@ -523,14 +524,14 @@ def _fill_headers(columns: Columns, raw: Bytes, position: int, stop: int, count:
 
 
 def _scan(raw: Bytes, position: int, end: int, notes: Numbers) -> int:
-    """Note where the parts of the record at `position` lie; where it ends, or -1 if it is not sound."""
+    """Store the fields of the record at `position` in `notes`; return its end, or -1 if it is invalid."""
     packed = varint(raw, position, end)
     length = packed >> 3
     position += packed & 7
     if packed == 0 or length < 0 or length > end - position:
         return -1
     stop = position + length
-    # One byte of attributes, which no one uses.
+    # One byte of unused attributes.
     position += 1
     after = varlong_end(raw, position, stop)
     if after < 0:
@@ -576,7 +577,7 @@ def _scan(raw: Bytes, position: int, end: int, notes: Numbers) -> int:
 
 
 def _read_headers(raw: Bytes, position: int, stop: int, count: int) -> tuple[Any, ...]:
-    """The headers from `position` on, whose bounds `headers_end` has checked."""
+    """Decode the headers from `position` on; `headers_end` has checked their bounds."""
     result: list[tuple[str, bytes | None]] = []
     while count > 0:
         count -= 1

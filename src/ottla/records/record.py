@@ -1,7 +1,7 @@
-"""Records as values: batches taken apart for clients and tools, and put together from records.
+"""Records as values: decodes batches for clients and tools, and builds batches from records.
 
-The broker's produce and fetch paths do not come here: they work on whole batches. The rule of reading is that
-nothing is guessed: bytes that are not a sound batch raise CorruptMessage, whatever the format.
+The broker's produce and fetch paths do not use this module; they work on whole batches. Rule: reading guesses
+nothing; invalid bytes raise CorruptMessage, whatever the format.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ottla.wire.errors import CorruptMessage, UnsupportedCompressionType
 
 
 class Record(NamedTuple):
-    """One record. Header names may come more than once and keep their order."""
+    """One record. A header name may occur more than once; the order is kept."""
 
     offset: int
     timestamp: int
@@ -55,7 +55,8 @@ def read_records(
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
     verify: bool = True,
 ) -> Iterator[Record]:
-    """The records of all whole batches from `position` to `end`, of every format, control records too."""
+    """The records of all complete batches from `position` to `end`, in every format, including control
+    records."""
     for at, header in iterate_headers(buffer, position, end):
         yield from read_batch(
             buffer, at, header, decompressed_bytes_max=decompressed_bytes_max, verify=verify
@@ -103,7 +104,8 @@ def read_content(
     *,
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
 ) -> Buffer:
-    """The decompressed records of the v2 batch at `position`; a view of `buffer` where nothing was packed."""
+    """The decompressed records of the v2 batch at `position`; a view of `buffer` if they are not
+    compressed."""
     end = position + header.length_bytes
     if end > len(buffer):
         raise CorruptMessage(
@@ -134,9 +136,11 @@ def build_batch(
     log_append_time: int | None = None,
     delete_horizon_ms: int | None = None,
 ) -> bytearray:
-    """One batch of one or more records, numbered from `base_offset` on, or by themselves with `keep_offsets`.
+    """Build a batch of one or more records, numbered from `base_offset`, or by their own offsets with
+    `keep_offsets`.
 
-    `log_append_time` makes it a LogAppendTime batch, `delete_horizon_ms` one that has waited for compaction.
+    `log_append_time` makes it a LogAppendTime batch; `delete_horizon_ms` makes it a batch whose tombstones
+    await removal by compaction.
     """
     chosen = list(records)
     if not chosen:
@@ -177,9 +181,10 @@ def build_batch(
 
 
 def assemble(header: BatchHeader, content: Buffer) -> bytearray:
-    """A batch from a header and its records, compressed already if they are to be; length and CRC are set.
+    """A batch from a header and its records, which must be compressed already if the header says so. Length
+    and CRC are set.
 
-    With no content it is the empty batch that compaction leaves behind to remember a producer's sequence.
+    With no content it is the empty batch that compaction keeps to remember a producer's sequence.
     """
     batch = bytearray(HEADER_BYTES)
     batch += content

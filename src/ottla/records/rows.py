@@ -1,8 +1,8 @@
-"""Rows of Arrow columns on their way into batches: which partition each goes to, and where its bytes lie.
+"""Rows of Arrow columns for record batches: assigns partitions, and locates the bytes of cells.
 
-Like `kernel.py` this one file runs compiled (C types in `rows.pxd`) or as plain Python, and
-`BatchBuilder.append_rows` reads keys and values straight from the columns' buffers. The rule: buffers come
-from Arrow arrays that are valid, so their offsets are trusted; row numbers and partitions are checked.
+Like `kernel.py`, this file runs compiled (C types in `rows.pxd`) or as plain Python, and
+`BatchBuilder.append_rows` reads keys and values directly from the columns' buffers. Rule: buffers come from
+valid Arrow arrays, so their offsets are trusted; row numbers and partitions are checked.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import cython
 else:
-    # Cython takes the import above for its own and needs no module at run time. Plain Python comes here.
+    # Cython handles the import above itself; plain Python has no such module.
     cython = SimpleNamespace(compiled=False)
 
 if not cython.compiled:
@@ -30,7 +30,7 @@ _NOTHING = b""
 
 
 class Cells:
-    """One binary column: 64-bit offsets, the bytes, and bits that tell what is not null (or none at all)."""
+    """One binary column: 64-bit offsets, the bytes, and the validity bits (or None)."""
 
     def __init__(self, first: int, valid: Buffer | None, offsets: Buffer, data: Buffer) -> None:
         self.first = first
@@ -47,20 +47,20 @@ class Cells:
         return self.offsets[self.first + row]  # type: ignore[no-any-return]
 
     def at(self, row: int, size: int) -> Bytes:
-        """The bytes of a cell that has `size` of them."""
+        """The bytes of a cell of `size` bytes."""
         if cython.compiled:
             return cython.address(self.data[self.start(row)])
         return bytes(self.data[self.start(row) : self.start(row) + size])
 
     def size(self, row: int) -> int:
-        """How many bytes the cell has, or -1 if it is null."""
+        """The size of the cell, or -1 if it is null."""
         if self.is_null(row):
             return -1
         return self.offsets[self.first + row + 1] - self.offsets[self.first + row]  # type: ignore[no-any-return]
 
 
 class Lists:
-    """The headers of rows: which of the flat cells of names and values belong to each."""
+    """The headers of rows: the range of flat name and value cells for each row."""
 
     def __init__(
         self, first: int, valid: Buffer | None, offsets: Buffer, names: Cells, values: Cells
@@ -73,7 +73,7 @@ class Lists:
         self.values = values
 
     def pack(self, row: int) -> list[tuple[str, bytes | None]] | None:
-        """The headers of a row as values; None for none."""
+        """The headers of a row as values; None if it has none."""
         at = self.first + row
         if self.has_nulls and not (self.valid[at >> 3] >> (at & 7)) & 1:
             return None
@@ -92,7 +92,7 @@ class Lists:
 
 
 class Rows:
-    """The rows of one Arrow record batch that are to be sent."""
+    """The rows of one Arrow record batch to send."""
 
     def __init__(
         self,
@@ -118,11 +118,11 @@ class Rows:
         self.order: Any = array("q", [0])
 
     def arrange(self, partition_count: int, *, ignore_keys: bool = False) -> list[int]:
-        """Put the rows in the order of their partitions; where those of each begin, and at last the end.
+        """Sort the rows by partition; return the start of each partition, and the end as the last number.
 
-        A row goes where its own partition says (unless that is -1), else by its key. Rows with neither come
-        first: the list's first number is 0, where they begin, the second is where partition 0 begins. Where
-        all rows are such they stay as they are, not `is_arranged`.
+        A row goes to its own partition, if that is not -1, or else to the partition of its key. Rows with
+        neither come first: the first number in the list is 0, their start, and the second is the start of
+        partition 0. If all rows are like that, they keep their order and `is_arranged` stays false.
         """
         if not self.has_partitions and (self.keys is None or ignore_keys):
             return [0] + [self.count] * (partition_count + 1)
@@ -138,7 +138,8 @@ class Rows:
         return list(starts[: partition_count + 2])
 
     def _choose(self, partition_count: int, ignore_keys: bool, starts: Any, chosen: Any) -> int:
-        """Note the place of each row in `chosen` and count those of each; a row that cannot be, or -1."""
+        """Store the partition of each row in `chosen` and count the rows per partition; return an invalid
+        row, or -1."""
         keys = self.keys
         row = 0
         while row < self.count:
@@ -164,7 +165,7 @@ class Rows:
         return -1
 
     def _sort(self, partition_count: int, starts: Any, chosen: Any) -> None:
-        """Turn counts into places, and put each row into the next one of its partition."""
+        """Turn counts into positions, and put each row into the next position of its partition."""
         place = 1
         while place < partition_count + 2:
             starts[place] += starts[place - 1]

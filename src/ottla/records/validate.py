@@ -1,11 +1,11 @@
-"""What a leader checks before it appends a batch, and the few bytes it then writes into it.
+"""The leader's checks before it appends a batch, and the few bytes it then writes into it.
 
-A batch from a client passes, in this order: the request's rules (one batch, format v2), the base offset, the
-size, the CRC, count against offsets, no control batch, a sequence with a producer id, and then each record:
-bounds, offset, key and timestamp. The order decides which error a client sees, so it follows Kafka's.
+Checks of a client's batch, in order: the request's rules (one batch, format v2), the base offset, the size,
+the CRC, count against offsets, no control batch, a sequence if there is a producer id, and then each record:
+bounds, offset, key and timestamp. The order determines the error that a client sees, so it follows Kafka's.
 
-`validate` only reads; `assign` writes in place. An uncompressed batch is neither copied nor looked at twice,
-a compressed one is decompressed once. A refused batch leaves no trace.
+`validate` only reads; `assign` writes in place. An uncompressed batch is neither copied nor read twice; a
+compressed one is decompressed once. A refused batch leaves no trace.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ ZSTD_FROM_VERSION = 7
 SHOWN_ERRORS_MAX = 3
 NO_LIMIT = 1 << 62
 BYTES_AT_ONCE = 4 << 20
-"""What is checked on the event loop. More is checked in parts, on another thread."""
+"""The most bytes to check on the event loop. More is checked in parts, on another thread."""
 RECOMPRESSED_BYTES_AT_ONCE = 16 << 10
-"""What is compressed on the event loop: zstd takes 3 s for a megabyte at its highest level."""
+"""The most bytes to compress on the event loop: zstd takes 3 s per megabyte at its highest level."""
 WALK_RECORDS_MAX = 500
-"""Records that are looked at in one call of the kernel then, during which no other thread runs."""
+"""The most records per kernel call on that thread, since no other thread runs during a call."""
 
 _ASSIGNED = Struct(">qii")
 _ATTRIBUTES = Struct(">h")
@@ -81,7 +81,7 @@ _BROKEN = {
 
 
 class Origin(IntEnum):
-    """Where an append comes from. It decides which rules apply."""
+    """The source of an append. It determines the rules that apply."""
 
     REPLICATION = 0
     COORDINATOR = 1
@@ -91,7 +91,7 @@ class Origin(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceRules:
-    """What a topic asks of the batches that are appended to it."""
+    """A topic's requirements for appended batches."""
 
     topic_partition: str = "?"
     max_message_bytes: int = 1_048_588
@@ -100,13 +100,13 @@ class ProduceRules:
     timestamp_before_max_ms: int = LONG_MAX
     timestamp_after_max_ms: int = 3_600_000
     codec: Codec | None = None
-    """The codec that batches are stored with; None keeps the producer's."""
+    """The codec to store batches with; None keeps the producer's."""
     compression_level: int | None = None
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
 
 
 class ValidBatch:
-    """A batch that may be appended once `assign` has given it its offset."""
+    """A batch that may be appended after `assign` has given it its offset."""
 
     __slots__ = (
         "buffer",
@@ -138,7 +138,7 @@ class ValidBatch:
 
 
 def check_request(records: Buffer | None, version: int) -> None:
-    """The rules that a produce request of `version` sets for the records of one partition."""
+    """Check the rules that a produce request of `version` sets for the records of one partition."""
     length_bytes = None if records is None else _whole_batch(records, 0)
     if records is None or length_bytes is None:
         raise InvalidRecord(f"{_requests(version)} must bring at least one whole record batch a partition.")
@@ -157,14 +157,14 @@ def _requests(version: int) -> str:
 
 
 class TakesLong(Exception):
-    """A batch that cannot be checked in the time that one request may hold the event loop.
+    """Checking the batch would block the event loop for too long.
 
-    Nothing has happened to it: `validate` checks it without `bytes_at_once`, on another thread.
+    The batch is unchanged: call `validate` without `bytes_at_once`, on another thread.
     """
 
 
 class RecompressionTakesLong(TakesLong):
-    """The batch is not large, but the topic wants it in another codec, whose level may be slow."""
+    """The batch is not large, but the topic requires another codec, whose level may be slow."""
 
 
 def validate(
@@ -174,10 +174,10 @@ def validate(
     origin: Origin = Origin.CLIENT,
     bytes_at_once: int = NO_LIMIT,
 ) -> ValidBatch:
-    """Check the one batch in `records` against `rules`; bytes after it that are no whole batch are cut off.
+    """Check the single batch in `records` against `rules`; an incomplete batch after it is dropped.
 
     Raises InvalidRecord, InvalidTimestamp, CorruptMessage, MessageTooLarge or UnsupportedCompressionType; and
-    TakesLong if the batch, packed or not, has more than `bytes_at_once`.
+    TakesLong if the batch, compressed or not, exceeds `bytes_at_once`.
     """
     size = len(records)
     if size < HEADER_BYTES or records[MAGIC_POSITION] != 2:
@@ -267,7 +267,7 @@ def _walk_in_parts(
     now_ms: int,
     check_time: bool,
 ) -> kernel.Walk:
-    """`kernel.walk` over many records, with calls short enough that other threads run in between."""
+    """`kernel.walk` over many records, in calls short enough to let other threads run in between."""
     count = header.record_count
     max_timestamp = delta_of_max = -1
     problems: list[kernel.Problem] | None = None
@@ -297,7 +297,7 @@ def _walk_in_parts(
 
 
 def assign(batch: ValidBatch, base_offset: int, leader_epoch: int) -> None:
-    """Write what the leader decides into the batch: offset and epoch, and timestamps where they change."""
+    """Write the leader's fields into the batch: offset and epoch, and timestamps if they change."""
     buffer = batch.buffer
     header = batch.header
     _ASSIGNED.pack_into(buffer, 0, base_offset, header[1], leader_epoch)
@@ -315,7 +315,7 @@ def _to(rules: ProduceRules) -> str:
 
 
 def _whole_batch(records: Buffer, position: int) -> int | None:
-    """The length of the batch at `position` if it is all there, else None. CorruptMessage on nonsense."""
+    """The length of the batch at `position` if it is complete, else None. CorruptMessage if it is invalid."""
     remaining = len(records) - position
     if remaining < LOG_OVERHEAD_BYTES:
         return None
@@ -336,7 +336,7 @@ def _too_short(length_bytes: int) -> CorruptMessage:
 
 
 def _refuse_start(records: memoryview) -> NoReturn:
-    """Name what is wrong with bytes that do not start with a whole v2 batch."""
+    """Raise the error for bytes that do not start with a complete v2 batch."""
     length_bytes = _whole_batch(records, 0)
     if length_bytes is None:
         raise InvalidRecord("There is no whole record batch to append.")
@@ -355,7 +355,7 @@ def _batch_too_large(length_bytes: int, rules: ProduceRules) -> MessageTooLarge:
 
 
 def _check_header(header: BatchHeader, rules: ProduceRules, origin: Origin) -> None:
-    """The rules of the header in Kafka's order; only what a client sends is held to the last two."""
+    """Check the header in Kafka's order; the last two rules apply only to clients."""
     offsets = f"[{header.base_offset}, {header.last_offset}]"
     if header.last_offset_delta < 0:
         raise InvalidRecord(f"Batch has an invalid offset range {offsets}{_to(rules)}.")
@@ -385,7 +385,7 @@ def _check_header(header: BatchHeader, rules: ProduceRules, origin: Origin) -> N
 def _decompressed(
     records: memoryview, codec: int, rules: ProduceRules, bytes_at_once: int
 ) -> bytes | bytearray:
-    """The records of a compressed batch. As the CRC was right, the sender made what is wrong with it."""
+    """Decompress the records of a batch. The CRC was correct, so the sender is to blame for any error."""
     if codec > CODEC_MAX:
         raise UnsupportedCompressionType(f"No codec has the number {codec}{_to(rules)}; 0 to 4 exist.")
     size_max = rules.decompressed_bytes_max
@@ -402,9 +402,10 @@ def _decompressed(
 def _check_claimed_time(
     header: BatchHeader, rules: ProduceRules, now_ms: int, problems: list[tuple[int, int, int]] | None
 ) -> int:
-    """A producer that says LogAppendTime gives all its records one timestamp, the batch's greatest.
+    """Check the timestamp of a producer that claims LogAppendTime: its records all have the batch's greatest.
 
-    A CreateTime topic takes that as their time if it is within bounds; otherwise every record is refused.
+    A CreateTime topic accepts that as their time if it is within bounds; otherwise every record is
+    refused.
     """
     timestamp = header.max_timestamp
     without_key = {index for index, _kind, _timestamp in problems or ()}
@@ -436,7 +437,7 @@ _CLAIMS_LOG_APPEND_TIME = 100
 def _records_refused(
     problems: list[tuple[int, int, int]], rules: ProduceRules, now_ms: int
 ) -> InvalidRecord | InvalidTimestamp:
-    """Name the records that break a rule; one bad timestamp among them makes it a timestamp error."""
+    """The error that names the records that break a rule; one bad timestamp makes it InvalidTimestamp."""
     earliest = now_ms - rules.timestamp_before_max_ms
     latest = now_ms + rules.timestamp_after_max_ms
     errors: list[tuple[int, str]] = []
@@ -463,13 +464,13 @@ def _records_refused(
 
 
 def _is_recompressed(attributes: int, rules: ProduceRules) -> bool:
-    """Whether the topic wants another codec than the batch has. Control records stay as they are."""
+    """Whether the topic requires another codec than the batch has. Control records stay as they are."""
     codec, target = attributes & CODEC_MASK, rules.codec
     return target is not None and target != codec and not (codec == 0 and attributes & CONTROL_BIT)
 
 
 def _recompressed(content: memoryview, header: BatchHeader, rules: ProduceRules, target: Codec) -> memoryview:
-    """The batch anew with the topic's codec: the records' own bytes stay as they are."""
+    """Rebuild the batch with the topic's codec; the records' own bytes stay unchanged."""
     packed = compress(target, content, rules.compression_level)
     length_bytes = HEADER_BYTES + len(packed)
     if length_bytes > rules.max_message_bytes:

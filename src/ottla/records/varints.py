@@ -1,10 +1,10 @@
-"""The numbers of record batches: zigzag varints of 32 and 64 bits, and sums that wrap as Java's do.
+"""The integers of record batches: zigzag varints of 32 and 64 bits, and sums that wrap as in Java.
 
-Every kernel that reads or writes records uses these functions and no others, so that what a leader accepts,
-compaction and clients can read. `setup.py` turns them into inline C functions (`varints.pxd`): the names of
-the types below are those of C, and a local variable has its type where it is first set. Plain Python imports
-them as they stand. The rule: a varint is never trusted. A reader compares with `end` before it looks at a
-byte, and its caller compares what it says with the bytes that are left.
+Every kernel that reads or writes records uses only these functions, so that compaction and clients can read
+whatever a leader accepts. `setup.py` turns them into inline C functions (`varints.pxd`): the type names below
+are those of C, and a local variable gets its type at its first assignment. Plain Python imports them
+unchanged. Rule: a varint is never trusted. A reader checks `end` before it reads a byte, and its caller
+compares the value with the remaining bytes.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _UPPER_BIT: Long = -_LOWER_BITS - 1
 
 
 def wrap(value: Long) -> Long:
-    """`value` as a signed 64-bit number: in C these operations change nothing, in Python they cut."""
+    """`value` as a signed 64-bit number: a no-op in C, a truncation in Python."""
     return ((value >> 63) & 1) * _UPPER_BIT + (value & _LOWER_BITS)
 
 
 def varint(data: Bytes, position: Size, end: Size) -> Long:
-    """The 32-bit zigzag varint at `position`, as 8 * number + length; 0 if it passes `end` or 5 bytes.
+    """The 32-bit zigzag varint at `position`, as 8 * number + length; 0 if it exceeds `end` or 5 bytes.
 
-    A C function gives back one value, so number and length come in one: `>> 3` and `& 7` take them apart.
+    A C function returns a single value, so it combines number and length: `>> 3` and `& 7` separate them.
     """
     left: Size = end - position
     if left <= 0:
@@ -59,7 +59,7 @@ def varint(data: Bytes, position: Size, end: Size) -> Long:
 
 
 def varlong_end(data: Bytes, position: Size, end: Size) -> Size:
-    """Where the varint at `position` ends, or -1 if it is longer than 10 bytes or passes `end`."""
+    """The end of the varint at `position`, or -1 if it is longer than 10 bytes or exceeds `end`."""
     if end - position > 10:
         end = position + 10
     while position < end:
@@ -70,7 +70,8 @@ def varlong_end(data: Bytes, position: Size, end: Size) -> Size:
 
 
 def varlong(data: Bytes, position: Size, stop: Size) -> Long:
-    """The 64-bit zigzag number in the bytes from `position` to `stop`, which `varlong_end` gave."""
+    """The 64-bit zigzag number in the bytes from `position` to `stop`, where `stop` comes from
+    `varlong_end`."""
     raw: Word = 0
     shift: int = 0
     while position < stop:
@@ -83,7 +84,7 @@ def varlong(data: Bytes, position: Size, stop: Size) -> Long:
 
 
 def headers_end(data: Bytes, position: Size, stop: Size, count: Long) -> Size:
-    """Where `count` record headers that start at `position` end, or -1 if they do not fit before `stop`."""
+    """The end of `count` record headers that start at `position`, or -1 if they do not fit before `stop`."""
     while count > 0:
         count -= 1
         packed: Long = varint(data, position, stop)
@@ -103,7 +104,7 @@ def headers_end(data: Bytes, position: Size, stop: Size, count: Long) -> Size:
 
 
 def varint_size(value: Long) -> int:
-    """How many bytes the zigzag varint of a 64-bit number takes."""
+    """The length in bytes of the zigzag varint of a 64-bit number."""
     raw: Long = value if value >= 0 else -(value + 1)
     if raw < 0x40:
         return 1
@@ -116,8 +117,8 @@ def varint_size(value: Long) -> int:
 
 
 def put_varint(out: Out, at: Size, value: Long) -> Size:
-    """Write a zigzag varint at `at` and give where it ends. Its low bit is the sign, so it is split off
-    before the shift can overflow."""
+    """Write a zigzag varint at `at` and return its end. Its low bit is the sign, so it is split off before
+    the shift can overflow."""
     sign: int = 0
     if value < 0:
         value = -(value + 1)

@@ -1,5 +1,5 @@
-"""Partitions with several replicas: what a leader knows of its followers, and how a follower follows.
+"""Replication of partitions: the leader's view of its followers, and the follower's fetch loop.
 
-`leader.py`, `follower.py` and `throttle.py` decide and are pure; `fetcher.py` and `isr_changes.py` do what
-they decide, over the network and on disk.
+`leader.py`, `follower.py` and `throttle.py` decide and are pure; `fetcher.py` and `isr_changes.py` act on
+their decisions, over the network and on disk.
 """

@@ -1,8 +1,8 @@
-"""The loops that follow other brokers: fetch, append, cut, again.
+"""The fetch loops of a follower: fetch, append, truncate, repeat.
 
-One loop for each leader (or `num.replica.fetchers` of them); what to do is decided in `follower.py`. Rule: a
-log is only touched while its partition is followed in the leader epoch that the answer was asked for, and no
-wait lies between that check and the write.
+One loop runs per leader (or `num.replica.fetchers` of them); `follower.py` decides what to do. Rule: a log is
+changed only while its partition is followed in the leader epoch that the fetch was sent with, and there is no
+await between that check and the write.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from zlib import crc32
 
-from ottla.detached import outliving
+from ottla.detached import detach
 from ottla.log.given_batches import OffsetsOutOfOrder
 from ottla.log.log import Log, UnexpectedAppendOffset
 from ottla.ports import Clock
@@ -22,11 +22,11 @@ from ottla.rare_paths import rarely
 from ottla.records.batch import iterate_headers
 from ottla.replication.follower import (
     Append,
-    Asked,
     FindOffsets,
     Following,
     GiveUp,
     Key,
+    PartitionFetch,
     Pause,
     Plan,
     Position,
@@ -75,7 +75,7 @@ class Replica(Protocol):
     log: Log | None
 
     def watermark_moved(self) -> None:
-        """Tell whoever waits for records here."""
+        """Notify the waiters for records of this partition."""
 
 
 class Storage(Protocol):
@@ -91,11 +91,11 @@ class Storage(Protocol):
 
 
 Ask = Callable[[int, Message], Awaitable[Any]]
-"""Asks a broker. OSError where there is no answer."""
+"""Sends a request to a broker. Raises OSError if no response arrives."""
 
 
 class Fetcher:
-    """One loop that follows one leader."""
+    """The loop that fetches from one leader."""
 
     def __init__(
         self,
@@ -119,40 +119,40 @@ class Fetcher:
         self._settings = settings
         self._throttle = throttle
         self._replicas: dict[Key, Replica] = {}
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._failures = 0
 
     def follow(self, replica: Replica, log: Log) -> None:
         position = Position(replica.topic, replica.topic_id, replica.index, replica.leader_epoch, log)
         self._replicas[position.key] = replica
         self.following.follow(position)
-        self._news.set()
+        self._changed.set()
 
     def forget(self, key: Key) -> None:
         self.following.forget(key)
         self._replicas.pop(key, None)
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Fetch until cancelled."""
         while True:
             for position in self.following.without_epochs(self._now_ms()):
-                await self._cut_without_epochs(position)
+                await self._truncate_to_high_watermark(position)
             plan = self._plan()
             if plan is None:
-                await self._rest()
+                await self._wait()
                 continue
             response = await self._fetch(plan)
             if response is not None and rarely("a follower loses an answer"):
-                self.following.session.lost()
+                self.following.session.reset()
             elif response is not None:
-                await self._take(plan, response)
+                await self._handle_response(plan, response)
 
     def _now_ms(self) -> int:
         return int(self._clock.monotonic() * 1000)
 
     def _plan(self) -> Plan | None:
         if self._broker_epoch() < 0:
-            return None  # not registered yet: a leader could not know which run of ours fetches
+            return None  # not registered yet: a fetch needs the broker epoch
         is_held_back = self._is_held_back if self._throttle.has_topics else None
         return self.following.plan(self._now_ms(), self._log_start_of, is_held_back)
 
@@ -165,15 +165,15 @@ class Fetcher:
             position.topic, position.index, in_sync=position.is_in_sync, now_ms=self._now_ms()
         )
 
-    async def _rest(self) -> None:
-        """Wait until there may be something to ask for."""
+    async def _wait(self) -> None:
+        """Wait until there may be something to fetch."""
         now_ms = self._now_ms()
         resume_ms = self.following.next_resume_ms(now_ms)
         seconds = IDLE_SECONDS if resume_ms is None else min((resume_ms - now_ms) / 1000, IDLE_SECONDS)
-        self._news.clear()
+        self._changed.clear()
         try:
             async with asyncio.timeout(max(seconds, 0.001) if self.following.positions else None):
-                await self._news.wait()
+                await self._changed.wait()
         except TimeoutError:
             return
 
@@ -184,13 +184,13 @@ class Fetcher:
             self._failures += 1
             if self._failures in (1, 10) or self._failures % 600 == 0:
                 logger.warning("Cannot fetch from broker %d, trying again: %s", self._leader_id, error)
-            self.following.session.lost()
+            self.following.session.reset()
             self._pause_all()
             return None
         if self._failures:
             logger.info("Fetching from broker %d again", self._leader_id)
             self._failures = 0
-        if self.following.session.answered(response.error_code, response.session_id):
+        if self.following.session.on_response(response.error_code, response.session_id):
             return response
         code = for_code(response.error_code).code
         if code not in (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH):
@@ -204,14 +204,14 @@ class Fetcher:
     def _request(self, plan: Plan) -> FetchRequest:
         settings = self._settings
         topics: dict[bytes, list[FetchRequest.FetchPartition]] = {}
-        for asked in plan.sent:
-            topics.setdefault(asked.topic_id, []).append(
+        for fetch in plan.sent:
+            topics.setdefault(fetch.topic_id, []).append(
                 FetchRequest.FetchPartition(
-                    partition=asked.index,
-                    current_leader_epoch=asked.leader_epoch,
-                    fetch_offset=asked.offset,
-                    last_fetched_epoch=asked.last_fetched_epoch,
-                    log_start_offset=asked.log_start_offset,
+                    partition=fetch.index,
+                    current_leader_epoch=fetch.leader_epoch,
+                    fetch_offset=fetch.offset,
+                    last_fetched_epoch=fetch.last_fetched_epoch,
+                    log_start_offset=fetch.log_start_offset,
                     partition_max_bytes=settings.partition_bytes_max,
                 )
             )
@@ -237,45 +237,48 @@ class Fetcher:
             ],
         )
 
-    # Answers
+    # Responses
 
-    async def _take(self, plan: Plan, response: FetchResponse) -> None:
+    async def _handle_response(self, plan: Plan, response: FetchResponse) -> None:
         for topic in response.responses:
             for data in topic.partitions:
-                asked = plan.asked.get((topic.topic_id, data.partition_index))
-                position = self.following.current(asked)
-                if asked is None or position is None:
+                fetch = plan.fetches.get((topic.topic_id, data.partition_index))
+                position = self.following.current(fetch)
+                if fetch is None or position is None:
                     continue
                 try:
-                    await self._take_partition(asked, position, data)
+                    await self._handle_partition(fetch, position, data)
                 except (CorruptMessage, InvalidRecord) as error:
-                    # Bytes that were cut while they were sent: the next fetch brings them whole.
+                    # The bytes were truncated while they were sent: the next fetch returns the complete
+                    # batch.
                     logger.error("%s-%d: %s", position.topic, position.index, error)
                     self._pause(position)
                 except KafkaStorageError as error:
                     logger.error("%s-%d: %s", position.topic, position.index, error)
-                    self._pause(position)  # a full disk may have room again; one that failed has no log here
+                    self._pause(position)  # retry: a full disk may get space; a failed one closes the log
                 except (KafkaError, OSError) as error:
                     logger.warning("%s-%d: %s", position.topic, position.index, error)
                     self._pause(position)
                 except (UnexpectedAppendOffset, OffsetsOutOfOrder) as error:
                     logger.error("%s-%d is not followed any more: %s", position.topic, position.index, error)
                     self.following.forget(position.key)
-                except Exception:  # it concerns this partition alone, and the next fetch may succeed
+                except Exception:  # contained to this partition; the next fetch may succeed
                     logger.exception("%s-%d could not be followed", position.topic, position.index)
                     self._pause(position)
 
     def _pause(self, position: Position) -> None:
         self.following.pause([position.key], self._now_ms() + self._settings.backoff_ms)
 
-    async def _take_partition(self, asked: Asked, position: Position, data: _PartitionData) -> None:
+    async def _handle_partition(
+        self, fetch: PartitionFetch, position: Position, data: _PartitionData
+    ) -> None:
         replica = self._replicas[position.key]
         log = replica.log
         if log is None:
             return
         step = self.following.step(
             log,
-            leader_epoch=asked.leader_epoch,
+            leader_epoch=fetch.leader_epoch,
             code=data.error_code,
             diverging_epoch=data.diverging_epoch.epoch,
             diverging_end_offset=data.diverging_epoch.end_offset,
@@ -285,8 +288,9 @@ class Fetcher:
         if isinstance(step, Append):
             self._append(position, replica, log, data, step)
             if log.is_flush_due:
-                # A flush that has begun must end, also where nobody follows any more, or hears how it ended.
-                await outliving(self._storage.flush(log))
+                # A started flush must complete, even if nobody follows the partition any more or waits for
+                # the result.
+                await detach(self._storage.flush(log))
         elif isinstance(step, Truncate):
             logger.info(
                 "%s: truncating to %d: epoch %d of the leader ends at %d",
@@ -300,7 +304,7 @@ class Fetcher:
         elif isinstance(step, FindOffsets):
             await self._find_offsets(position, log)
         elif isinstance(step, GiveUp):
-            logger.info("%s: leader epoch %d is over; waiting for metadata", log.name, asked.leader_epoch)
+            logger.info("%s: leader epoch %d is over; waiting for metadata", log.name, fetch.leader_epoch)
             self.following.forget(position.key)
         elif isinstance(step, Pause):
             logger.debug("%s: broker %d answered %s", log.name, self._leader_id, step.code.name)
@@ -316,7 +320,7 @@ class Fetcher:
         records = data.records
         size = len(records) if records is not None else 0
         if log.log_end_offset != position.offset:
-            position.restart(log)  # another log has taken its place
+            position.restart(log)  # another log has replaced it
             return
         if size:
             assert records is not None
@@ -334,8 +338,8 @@ class Fetcher:
             try:
                 log.append_as_follower(records, leader_epoch=leader_epoch)
             except UnexpectedAppendOffset:
-                # The leader's log starts inside of a batch, and so does this one, which is empty: the batch
-                # comes whole, so the files begin where it begins.
+                # The leader's log starts within a batch, and this log is empty: the batch arrives complete,
+                # so the segment starts at the batch's base offset.
                 first = next(header for _, header in iterate_headers(records))
                 if log.log_start_offset != log.log_end_offset or first.last_offset < log.log_start_offset:
                     raise
@@ -350,7 +354,7 @@ class Fetcher:
         except OSError as error:
             raise self._storage.storage_error(log, error) from error
 
-    async def _cut_without_epochs(self, position: Position) -> None:
+    async def _truncate_to_high_watermark(self, position: Position) -> None:
         log = self._replicas[position.key].log
         if log is None:
             return
@@ -420,10 +424,11 @@ class Fetcher:
 
 
 class Fetchers:
-    """All loops of a node: a partition is followed by one of them, or by none."""
+    """All fetch loops of a node: at most one of them follows a partition."""
 
     def __init__(self, make: Callable[[int, int], Fetcher], count: Callable[[], int]) -> None:
-        """`make`: a fetcher for a leader, and which of its fetchers; `count`: how many a leader has."""
+        """`make` creates a fetcher from the leader's id and the fetcher's number; `count` is the number per
+        leader."""
         self._make = make
         self._count = count
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
@@ -431,7 +436,7 @@ class Fetchers:
         self._places: dict[Key, tuple[int, int]] = {}
 
     def follow(self, replica: Replica) -> None:
-        """Fetch a partition from its leader, from its log's end on."""
+        """Fetch a partition from its leader, starting at the end of its log."""
         key = (replica.topic_id, replica.index)
         self.forget(key)
         log = replica.log
@@ -447,7 +452,7 @@ class Fetchers:
         fetcher.follow(replica, log)
 
     def forget(self, key: Key) -> None:
-        """Do not fetch a partition any more. A loop that has none left ends, and its connection with it."""
+        """Stop fetching a partition. A loop without partitions ends and closes its connection."""
         place = self._places.pop(key, None)
         if place is None:
             return
@@ -455,7 +460,7 @@ class Fetchers:
         fetcher.forget(key)
 
     def end_idle(self) -> None:
-        """End the loops that have nothing left to follow."""
+        """End the loops without partitions."""
         for place, fetcher in list(self._fetchers.items()):
             if not fetcher.following.positions and place not in self._places.values():
                 del self._fetchers[place]
@@ -475,12 +480,12 @@ class Fetchers:
             return
         logger.error("The loop that follows broker %d failed", place[0], exc_info=error)
         if self._tasks.get(place) is task:
-            # What it followed stays with it until it is begun again: once a second at most.
-            asyncio.get_running_loop().call_later(1.0, self._begin_again, place)
+            # Its partitions stay with it until it restarts: once per second at most.
+            asyncio.get_running_loop().call_later(1.0, self._restart_loop, place)
 
-    def _begin_again(self, place: tuple[int, int]) -> None:
+    def _restart_loop(self, place: tuple[int, int]) -> None:
         fetcher = self._fetchers.get(place)
         if fetcher is not None:
-            fetcher.following.session.lost()
+            fetcher.following.session.reset()
             task = self._tasks[place] = asyncio.ensure_future(fetcher.run())
             task.add_done_callback(lambda done: self._on_ended(place, done))

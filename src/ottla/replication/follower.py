@@ -1,14 +1,14 @@
-"""How a follower follows: what it asks its leader for, and what it does with the answer.
+"""Decides what a follower fetches from its leader, and what it does with the response.
 
-A `Following` holds where each partition that one leader leads is to be fetched from. It takes a partition's
-part of an answer and returns a step to do on the log: append, truncate, ask for the leader's offsets, or
-nothing. The rules that keep it right:
+A `Following` holds the fetch position of each partition that is fetched from one leader. It takes a
+partition's part of a response and returns a step for the log: append, truncate, look up the leader's offsets,
+pause or give up. Rules:
 
-- A log is cut where the leader's epochs say that the logs part, never at the high watermark: a follower
-  learns of the watermark late, and records between it and the end may be committed.
-- An answer counts only if the partition is where it was when it was asked for: same leader epoch and offset.
-- What failed is tried again after a pause; a leader epoch that is over is given up until metadata brings
-  the next one.
+- A log is truncated where the leader epochs diverge, never at the high watermark: a follower learns the
+  watermark late, and records between it and the log end may be committed.
+- A response counts only if the partition is still in the state of the request: same leader epoch and offset.
+- A failed step is retried after a pause; after the end of a leader epoch the partition waits until metadata
+  brings the next one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Epochs(Protocol):
 
 
 class ReplicaLog(Protocol):
-    """What a follower must know of its own log."""
+    """The parts of its own log that a follower needs."""
 
     @property
     def log_start_offset(self) -> int: ...
@@ -51,16 +51,16 @@ class ReplicaLog(Protocol):
 
 
 def truncation(log: ReplicaLog, leader_epoch: int, leader_end_offset: int) -> int:
-    """The offset to truncate to, when the leader says that the largest epoch it shares with us ended at
-    `leader_end_offset`."""
+    """The offset to truncate to if `leader_end_offset` is the leader's end of the largest epoch that both
+    logs share."""
     end_offset = log.log_end_offset
     epoch, epoch_end_offset = log.end_offset_for_epoch(leader_epoch)
     if epoch < 0:
-        # Nothing of ours is of that epoch or older: all that the leader has may come.
+        # This log has no record of that epoch or an older one: the leader's records from there on may follow.
         return min(leader_end_offset, end_offset)
     if epoch != leader_epoch:
-        # The leader names an epoch that we have nothing of: what is ours after the one before it must go.
-        # The logs may still differ below that offset; the next fetch asks again.
+        # This log has no record of the leader's epoch: truncate to the end of our epoch before it. The logs
+        # may still differ below that offset; the next fetch checks again.
         return min(epoch_end_offset, end_offset)
     return min(epoch_end_offset, leader_end_offset, end_offset)
 
@@ -70,7 +70,7 @@ def truncation(log: ReplicaLog, leader_epoch: int, leader_end_offset: int) -> in
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Append the records (there may be none), then take over the leader's watermarks."""
+    """Append the records (possibly none), then take over the leader's watermarks."""
 
     leader_epoch: int
     high_watermark: int
@@ -84,32 +84,32 @@ class Truncate:
 
 @dataclass(frozen=True, slots=True)
 class FindOffsets:
-    """The offset is not in the leader's log: ask where that starts and ends, then `out_of_range`."""
+    """The offset is not in the leader's log: look up its start and end, then call `out_of_range`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Nothing now; the partition is tried again later."""
+    """Do nothing now; the partition is retried later."""
 
     code: ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """The leader epoch is over: nothing until metadata names another."""
+    """The leader epoch has ended: do nothing until metadata names another one."""
 
 
 Step = Append | Truncate | FindOffsets | Pause | GiveUp
 
 
 class Position:
-    """Where one partition is to be fetched from."""
+    """The fetch position of one partition."""
 
     __slots__ = (
-        "asked",
         "index",
         "key",
         "lag",
+        "last_fetch",
         "last_fetched_epoch",
         "leader_epoch",
         "needs_epoch",
@@ -125,31 +125,31 @@ class Position:
         self.index = index
         self.key: Key = (topic_id, index)
         self.leader_epoch = leader_epoch
-        self.asked: Asked | None = None  # by the last fetch
-        self.lag: int | None = None  # behind the leader's high watermark; None: not known yet
+        self.last_fetch: PartitionFetch | None = None  # the last fetch of this partition
+        self.lag: int | None = None  # behind the leader's high watermark; None if unknown
         self.resume_ms = 0
         self.offset = 0
         self.last_fetched_epoch = UNKNOWN
         self.restart(log)
-        # Records of formats from before there were epochs: only for them the high watermark must do.
+        # Records in formats older than leader epochs: only they are truncated at the high watermark.
         self.needs_epoch = self.last_fetched_epoch < 0 and log.log_end_offset > log.log_start_offset
 
     def restart(self, log: ReplicaLog) -> None:
-        """Go on from where the log ends."""
+        """Continue at the end of the log."""
         self.offset = log.log_end_offset
         self.last_fetched_epoch = log.epochs.latest_epoch
         self.needs_epoch = False
 
-    def ask(self, log_start_offset: int) -> Asked:
-        """What to ask for now: what was asked before, where nothing has changed."""
-        asked = self.asked
+    def next_fetch(self, log_start_offset: int) -> PartitionFetch:
+        """The fetch for this position: the previous object if nothing has changed."""
+        fetch = self.last_fetch
         if (
-            asked is None
-            or asked.offset != self.offset
-            or asked.last_fetched_epoch != self.last_fetched_epoch
-            or asked.log_start_offset != log_start_offset
+            fetch is None
+            or fetch.offset != self.offset
+            or fetch.last_fetched_epoch != self.last_fetched_epoch
+            or fetch.log_start_offset != log_start_offset
         ):
-            asked = self.asked = Asked(
+            fetch = self.last_fetch = PartitionFetch(
                 self.topic_id,
                 self.index,
                 self.offset,
@@ -157,17 +157,17 @@ class Position:
                 self.last_fetched_epoch,
                 log_start_offset,
             )
-        return asked
+        return fetch
 
     @property
     def is_in_sync(self) -> bool:
-        """As far as this side can tell: it has what the leader called committed."""
+        """Whether it has everything that the leader had committed, as far as the follower knows."""
         return self.lag is not None and self.lag <= 0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What one fetch asks of one partition."""
+class PartitionFetch:
+    """The fetch of one partition."""
 
     topic_id: bytes
     index: int
@@ -183,41 +183,41 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One fetch: in a session only what is new to the leader is sent."""
+    """A fetch request: within a session, only changed partitions are sent."""
 
     session_id: int
     session_epoch: int
-    sent: list[Asked]
+    sent: list[PartitionFetch]
     forgotten: list[Key]
-    asked: Mapping[Key, Asked]
-    """All partitions of the session: the answer may be about any of them."""
+    fetches: Mapping[Key, PartitionFetch]
+    """All partitions of the session, since the response may contain any of them."""
 
 
 class Session:
-    """The follower's end of a fetch session."""
+    """The follower's side of a fetch session."""
 
     __slots__ = ("_epoch", "_id", "_known")
 
     def __init__(self) -> None:
         self._id = 0
         self._epoch = EPOCH_INITIAL
-        self._known: dict[Key, Asked] = {}
+        self._known: dict[Key, PartitionFetch] = {}
 
-    def plan(self, wanted: dict[Key, Asked]) -> Plan:
+    def plan(self, wanted: dict[Key, PartitionFetch]) -> Plan:
         known = self._known
         self._known = wanted
         if self._epoch == EPOCH_INITIAL:
             return Plan(self._id, EPOCH_INITIAL, list(wanted.values()), [], wanted)
         sent = [
-            asked
-            for key, asked in wanted.items()
-            if (before := known.get(key)) is not asked and before != asked  # mostly the very same
+            fetch
+            for key, fetch in wanted.items()
+            if (before := known.get(key)) is not fetch and before != fetch  # usually the same object
         ]
         forgotten = [key for key in known if key not in wanted]
         return Plan(self._id, self._epoch, sent, forgotten, wanted)
 
-    def answered(self, code: int, session_id: int) -> bool:
-        """Take the session's part of an answer; whether the partitions' parts are to be used."""
+    def on_response(self, code: int, session_id: int) -> bool:
+        """Process the session fields of a response; return whether its partitions may be used."""
         if code:
             if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self._id = 0
@@ -230,20 +230,20 @@ class Session:
             self._epoch = 1 if self._epoch in (EPOCH_INITIAL, _EPOCH_MAX) else self._epoch + 1
         return True
 
-    def lost(self) -> None:
-        """Nobody knows what the leader has heard: begin again, and close what there was."""
+    def reset(self) -> None:
+        """Start a new session and close the old one: it is unknown which requests the leader received."""
         self._epoch = EPOCH_INITIAL
 
 
 @dataclass(slots=True)
 class Following:
-    """The partitions that are fetched from one leader by one loop."""
+    """The partitions that one loop fetches from one leader."""
 
     positions: dict[Key, Position] = field(default_factory=dict)
     session: Session = field(default_factory=Session)
 
     def follow(self, position: Position) -> None:
-        """Fetch a partition, unless that is under way in the same leader epoch."""
+        """Fetch a partition, unless it is already fetched in the same leader epoch."""
         known = self.positions.get(position.key)
         if known is None or known.leader_epoch != position.leader_epoch:
             self.positions[position.key] = position
@@ -257,8 +257,8 @@ class Following:
         log_start_of: Callable[[Key], int | None],
         is_held_back: Callable[[Position], bool] | None,
     ) -> Plan | None:
-        """The next fetch; None where there is nothing to ask for now."""
-        wanted: dict[Key, Asked] = {}
+        """The next fetch; None if there is nothing to fetch now."""
+        wanted: dict[Key, PartitionFetch] = {}
         for key, position in self.positions.items():
             if position.resume_ms > now_ms or position.needs_epoch:
                 continue
@@ -266,11 +266,11 @@ class Following:
                 continue
             log_start_offset = log_start_of(key)
             if log_start_offset is not None:
-                wanted[key] = position.ask(log_start_offset)
+                wanted[key] = position.next_fetch(log_start_offset)
         return self.session.plan(wanted) if wanted else None
 
     def without_epochs(self, now_ms: int) -> list[Position]:
-        """Partitions whose logs know no epochs: they have records of formats from before there were any."""
+        """Partitions with records in formats older than leader epochs, so that their logs have no epochs."""
         return [
             position
             for position in self.positions.values()
@@ -278,7 +278,7 @@ class Following:
         ]
 
     def next_resume_ms(self, now_ms: int) -> int | None:
-        """When the first paused partition may go on; None: none is paused."""
+        """The time when the first paused partition resumes; None if none is paused."""
         paused = [one.resume_ms for one in self.positions.values() if one.resume_ms > now_ms]
         return min(paused, default=None)
 
@@ -288,12 +288,12 @@ class Following:
             if position is not None:
                 position.resume_ms = max(position.resume_ms, until_ms)
 
-    def current(self, asked: Asked | None) -> Position | None:
-        """The position that an answer is about; None where it has moved on since it was asked."""
-        if asked is None:
+    def current(self, fetch: PartitionFetch | None) -> Position | None:
+        """The position that a response is about; None if it has changed since the request."""
+        if fetch is None:
             return None
-        position = self.positions.get(asked.key)
-        if position is None or position.offset != asked.offset or position.leader_epoch != asked.leader_epoch:
+        position = self.positions.get(fetch.key)
+        if position is None or position.offset != fetch.offset or position.leader_epoch != fetch.leader_epoch:
             return None
         return position
 
@@ -308,10 +308,10 @@ class Following:
         high_watermark: int,
         log_start_offset: int,
     ) -> Step:
-        """What a partition's part of an answer asks for."""
+        """The step that a partition's part of a response requires."""
         if code == ErrorCode.NONE:
             if diverging_epoch >= 0:
-                # The watermarks of this answer wait for the next one, after the cut.
+                # The watermarks arrive again with the first response after the truncation.
                 return Truncate(truncation(log, diverging_epoch, diverging_end_offset))
             return Append(leader_epoch, high_watermark, log_start_offset)
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -321,26 +321,27 @@ class Following:
         return Pause(for_code(code).code)
 
     def appended(self, position: Position, log: ReplicaLog, leader_high_watermark: int) -> None:
-        """The log took what the leader sent."""
+        """Update the position after the log appended the leader's records."""
         position.restart(log)
         position.lag = max(0, leader_high_watermark - position.offset)
-        # Who got something waits behind the others, so that nobody starves.
+        # A partition that received records moves to the end of the queue, so that none starves.
         if len(self.positions) > 1 and self.positions.get(position.key) is position:
             self.positions[position.key] = self.positions.pop(position.key)
 
 
 class Restart(NamedTuple):
-    """Where to go on after OFFSET_OUT_OF_RANGE."""
+    """The position after OFFSET_OUT_OF_RANGE."""
 
     truncate_to: int | None = None
     start_over_at: int | None = None
 
 
 def out_of_range(log: ReplicaLog, leader_start_offset: int, leader_end_offset: int) -> Restart:
-    """What to do with a log whose end lies outside of the leader's.
+    """The action for a log whose end is outside the leader's log.
 
-    Beyond its end: the leader was elected though it lacked records, and what it lacks goes. Before its start:
-    it has deleted what we would need, so we begin where it begins.
+    Beyond the leader's end: the leader was elected without some records, so they are truncated here. Before
+    its start: the leader has deleted the records that would follow, so the log starts over at the leader's
+    start.
     """
     if leader_end_offset < log.log_end_offset:
         return Restart(truncate_to=leader_end_offset)

@@ -1,7 +1,7 @@
-"""Asks the controller for changes of in-sync replicas, for all partitions that this node leads.
+"""Proposes ISR changes to the controller for all partitions that this node leads.
 
-One request is under way at a time and holds whatever was proposed since the last one. Rule: a proposal is
-sent until the controller has answered it, or its partition has gone on to something else.
+One request is in flight at a time, with everything proposed since the last one. Rule: a proposal is sent
+until the controller has answered it, or its partition no longer needs it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from ottla.replication.leader import Agreed, Proposal
+from ottla.replication.leader import AcceptedChange, Proposal
 from ottla.wire.errors import ErrorCode, KafkaError, for_code
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
@@ -27,19 +27,19 @@ _RECOVERED = 0
 
 
 class Proposer(Protocol):
-    """A partition, which wants to hear what became of its proposal."""
+    """A partition that receives the result of its proposal."""
 
     def is_proposing(self, proposal: Proposal) -> bool:
-        """Whether an answer to this proposal is still of use."""
+        """Whether a response to this proposal is still needed."""
 
-    def isr_agreed(self, proposal: Proposal, answer: Agreed) -> None: ...
+    def isr_change_accepted(self, proposal: Proposal, answer: AcceptedChange) -> None: ...
 
-    def isr_refused(self, proposal: Proposal, code: ErrorCode) -> bool:
-        """Whether to send it again."""
+    def isr_change_rejected(self, proposal: Proposal, code: ErrorCode) -> bool:
+        """Return whether to send it again."""
 
 
 class IsrChanges:
-    """What is proposed, and the loop that proposes it."""
+    """The pending proposals, and the loop that sends them."""
 
     def __init__(self, node_id: int, broker_epoch: Callable[[], int], ask: Ask) -> None:
         self._node_id = node_id
@@ -49,12 +49,12 @@ class IsrChanges:
         self._news = asyncio.Event()
 
     def submit(self, key: Key, proposer: Proposer, proposal: Proposal) -> None:
-        """Ask for a change; it takes the place of an older one of the same partition."""
+        """Propose a change; it replaces an older proposal of the same partition."""
         self._proposals[key] = (proposer, proposal)
         self._news.set()
 
     async def run(self) -> None:
-        """Ask for what is proposed, until cancelled."""
+        """Send proposals until cancelled."""
         while True:
             await self._news.wait()
             batch = self._batch()
@@ -65,14 +65,14 @@ class IsrChanges:
                 await asyncio.sleep(RETRY_SECONDS)
 
     def _batch(self) -> dict[Key, tuple[Proposer, Proposal]]:
-        """What is to be sent now, without what has become of no use."""
+        """The proposals to send now, without the outdated ones."""
         for key, (proposer, proposal) in list(self._proposals.items()):
             if not proposer.is_proposing(proposal):
                 del self._proposals[key]
         return dict(list(self._proposals.items())[:PARTITIONS_MAX])
 
     async def _exchange(self, batch: dict[Key, tuple[Proposer, Proposal]]) -> bool:
-        """Send, and hand out the answers; False where something must be sent again."""
+        """Send the batch and pass on the results; return False if some proposals must be sent again."""
         try:
             response = await self._ask(self._request(batch))
         except KafkaError as error:
@@ -100,12 +100,12 @@ class IsrChanges:
     ) -> bool:
         if not answer.error_code:
             self._forget(key, proposal)
-            proposer.isr_agreed(
-                proposal, Agreed(answer.leader_epoch, answer.partition_epoch, tuple(answer.isr))
+            proposer.isr_change_accepted(
+                proposal, AcceptedChange(answer.leader_epoch, answer.partition_epoch, tuple(answer.isr))
             )
             return True
         code = for_code(answer.error_code).code
-        if proposer.isr_refused(proposal, code):
+        if proposer.isr_change_rejected(proposal, code):
             logger.warning("A change of in-sync replicas failed with %s and is tried again", code.name)
             return False
         self._forget(key, proposal)

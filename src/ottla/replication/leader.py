@@ -1,16 +1,16 @@
-"""What the leader of a partition knows of its followers, and what follows from it.
+"""The leader's view of a partition's followers.
 
-Three decisions are made here: where the high watermark is, who belongs to the in-sync replicas, and whose
-fetches count. The rules that keep them right:
+It decides three things: the high watermark, the members of the ISR, and whose fetches count. Rules:
 
-- The high watermark is the smallest end offset of the leader and of every replica that is in sync, is about
-  to be (`maximal_isr`), or has caught up and may join. A removal counts once the controller has agreed to it.
+- The high watermark is the smallest end offset of the leader and of every replica that is in sync, is
+  proposed for the ISR (`maximal_isr`), or has caught up and may join. A removal takes effect once the
+  controller has accepted it.
 - A follower joins once it has reached the high watermark and the offset at which the leader's epoch began:
-  below that offset there may be records that are committed and that the leader does not know to be.
-- One change of the in-sync replicas is under way at a time. What becomes of it is told by the controller's
-  answer or by newer metadata, whichever comes first; an answer to an older proposal changes nothing. Metadata
-  of the partition epoch that is known already says nothing about it: an answer brought that epoch first, and
-  the next proposal may have reached the controller since.
+  below that offset there may be committed records that the leader does not know to be committed.
+- One ISR change is in flight at a time. The controller's response or newer metadata completes it, whichever
+  comes first; a response to an older proposal is ignored. Metadata with a partition epoch that is already
+  known does not complete it: a response brought that epoch first, and the next proposal may have reached the
+  controller since.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ottla.wire.errors import ErrorCode, NotLeaderOrFollower, UnknownLeaderEpoch
 UNKNOWN_OFFSET = -1
 UNKNOWN_BROKER_EPOCH = -1
 NEVER_MS = -(1 << 62)
-"""Before any time that a clock shows."""
+"""A time before any reading of a clock."""
 
 _NOT_CHANGED = frozenset((ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA))
 _WAIT_FOR_METADATA = frozenset(
@@ -40,8 +40,8 @@ _WAIT_FOR_METADATA = frozenset(
 )
 
 
-class Standing(Protocol):
-    """What the cluster's metadata says of a broker."""
+class BrokerStatus(Protocol):
+    """The state of a broker in the cluster's metadata."""
 
     @property
     def epoch(self) -> int: ...
@@ -53,29 +53,29 @@ class Standing(Protocol):
     def in_controlled_shutdown(self) -> bool: ...
 
 
-class Surroundings(Protocol):
-    """What a leader needs to know of the world around it."""
+class LeaderEnvironment(Protocol):
+    """The leader's view of its environment."""
 
     @property
     def node_id(self) -> int: ...
 
     @property
     def broker_epoch(self) -> int:
-        """The epoch in which this broker is registered."""
+        """The epoch of this broker's registration."""
 
     @property
-    def brokers(self) -> Mapping[int, Standing]: ...
+    def brokers(self) -> Mapping[int, BrokerStatus]: ...
 
     @property
     def lag_max_ms(self) -> int:
         """`replica.lag.time.max.ms`"""
 
     def now_ms(self) -> int:
-        """On a clock that never goes back."""
+        """Milliseconds on a monotonic clock."""
 
 
-class Progress:
-    """How far one follower is, as its fetches told."""
+class FollowerProgress:
+    """The progress of one follower, from its fetches."""
 
     __slots__ = (
         "broker_epoch",
@@ -89,13 +89,13 @@ class Progress:
     def __init__(self) -> None:
         self.log_start_offset = UNKNOWN_OFFSET
         self.log_end_offset = UNKNOWN_OFFSET
-        self.leader_end_offset = UNKNOWN_OFFSET  # of the leader, when it last fetched
+        self.leader_end_offset = UNKNOWN_OFFSET  # the leader's log end at its last fetch
         self.fetched_ms = NEVER_MS
         self.caught_up_ms = NEVER_MS
-        self.broker_epoch: int | None = None  # None: it has not fetched yet
+        self.broker_epoch: int | None = None  # None before its first fetch
 
     def begin_epoch(self, now_ms: int, leader_end_offset: int, *, is_new_leader: bool, in_sync: bool) -> None:
-        """A leader's epoch begins: a follower in sync gets time to show itself, any other does not."""
+        """Start a leader epoch: a follower in the ISR gets time to fetch, any other does not."""
         self.caught_up_ms = now_ms if in_sync else NEVER_MS
         if is_new_leader:
             self.log_start_offset = self.log_end_offset = self.leader_end_offset = UNKNOWN_OFFSET
@@ -108,12 +108,12 @@ class Progress:
     def take(
         self, offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int, broker_epoch: int
     ) -> None:
-        """A fetch from `offset` came while the leader's log ended at `leader_end_offset`."""
+        """Record a fetch from `offset` that arrived while the leader's log ended at `leader_end_offset`."""
         if offset >= leader_end_offset:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif offset >= self.leader_end_offset:
-            # It has by now what there was at its last fetch: at that time it was not behind. So a follower
-            # keeps up though records come faster than it fetches.
+            # It now has everything that existed at its last fetch, so it was caught up at that time. That way
+            # a follower stays in sync even if records arrive faster than it fetches.
             self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
         self.log_start_offset = log_start_offset
         self.log_end_offset = offset
@@ -122,7 +122,7 @@ class Progress:
         self.broker_epoch = broker_epoch
 
     def stay(self, now_ms: int) -> None:
-        """A fetch came again from the offset of the last one, which is the leader's end."""
+        """Record a repeated fetch from the leader's end offset."""
         self.fetched_ms = now_ms
         if now_ms > self.caught_up_ms:
             self.caught_up_ms = now_ms
@@ -133,26 +133,26 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proposal:
-    """A change of the in-sync replicas that the controller is asked for. Two of them are never the same."""
+    """An ISR change proposed to the controller. Proposals are compared by identity."""
 
     isr: tuple[tuple[int, int], ...]
-    """Each replica with the broker epoch in which the leader knows it, -1 for any."""
+    """Each replica with the broker epoch known to the leader, -1 for any."""
     leader_epoch: int
     partition_epoch: int
     added: int | None = None
     removed: frozenset[int] = frozenset()
 
 
-class Agreed(NamedTuple):
-    """What the controller answered to a proposal that it took."""
+class AcceptedChange(NamedTuple):
+    """The controller's response to an accepted proposal."""
 
     leader_epoch: int
     partition_epoch: int
     isr: tuple[int, ...]
 
 
-class Reading(NamedTuple):
-    """A replica that a consumer could read from; the larger one is the better one."""
+class ReadableReplica(NamedTuple):
+    """A replica that a consumer may read from; the greater one is preferred."""
 
     end_offset: int
     caught_up_ms: int
@@ -160,7 +160,7 @@ class Reading(NamedTuple):
 
 
 class Leadership:
-    """A partition as its leader sees it. See the module."""
+    """A partition from its leader's point of view. See the module."""
 
     __slots__ = (
         "_around",
@@ -174,15 +174,15 @@ class Leadership:
         "pending",
     )
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: LeaderEnvironment) -> None:
         self._around = around
-        self.followers: dict[int, Progress] = {}
-        self.isr: frozenset[int] = frozenset()  # what the controller has agreed to
-        self.maximal_isr: frozenset[int] = frozenset()  # with whom a proposal adds
+        self.followers: dict[int, FollowerProgress] = {}
+        self.isr: frozenset[int] = frozenset()  # accepted by the controller
+        self.maximal_isr: frozenset[int] = frozenset()  # including a replica that is proposed
         self.leader_epoch = -1
         self.partition_epoch = -1
         self.epoch_start_offset = 0
-        self.min_insync_replicas = 1  # at most the number of replicas
+        self.min_insync_replicas = 1  # never above the number of replicas
         self.pending: Proposal | None = None
 
     # Metadata
@@ -196,10 +196,10 @@ class Leadership:
         partition_epoch: int,
         end_offset: int,
     ) -> None:
-        """Metadata names this node the leader. `end_offset` is where its log ends."""
+        """Apply metadata that names this node the leader. `end_offset` is the end of its log."""
         followers = self.followers
         others = [replica for replica in replicas if replica != self._around.node_id]
-        self.followers = {replica: followers.get(replica) or Progress() for replica in others}
+        self.followers = {replica: followers.get(replica) or FollowerProgress() for replica in others}
         if partition_epoch > self.partition_epoch or leader_epoch > self.leader_epoch:
             self._commit(frozenset(isr), partition_epoch)
         if leader_epoch > self.leader_epoch:
@@ -218,11 +218,11 @@ class Leadership:
 
     # Fetches of followers
 
-    def follower(self, replica_id: int, *, names_epoch: bool) -> Progress:
-        """The follower that fetches, or the error for one that is none."""
+    def follower(self, replica_id: int, *, names_epoch: bool) -> FollowerProgress:
+        """The follower that fetches; raises the error for a node that is not a replica."""
         progress = self.followers.get(replica_id)
         if progress is None:
-            # It may know of its assignment before this leader does, so it is told to come again.
+            # The node may learn of its assignment before this leader does, so the error is retriable.
             kind = UnknownLeaderEpoch if names_epoch else NotLeaderOrFollower
             raise kind(
                 f"Node {replica_id} is not among the replicas in leader epoch {self.leader_epoch} "
@@ -232,7 +232,7 @@ class Leadership:
 
     def fetched(
         self,
-        progress: Progress,
+        progress: FollowerProgress,
         replica_id: int,
         *,
         offset: int,
@@ -240,9 +240,10 @@ class Leadership:
         leader_end_offset: int,
         broker_epoch: int,
     ) -> bool:
-        """Note a fetch; whether the follower's end offset changed. A broker that was replaced is refused."""
-        standing = self._around.brokers.get(replica_id)
-        is_replaced = standing is not None and not standing.fenced and standing.epoch > broker_epoch
+        """Record a fetch; return whether the follower's end offset changed. Refuses a broker with an old
+        epoch."""
+        status = self._around.brokers.get(replica_id)
+        is_replaced = status is not None and not status.fenced and status.epoch > broker_epoch
         if is_replaced and broker_epoch != UNKNOWN_BROKER_EPOCH:
             raise NotLeaderOrFollower(
                 f"Node {replica_id} fetches with broker epoch {broker_epoch}, which is over."
@@ -251,10 +252,10 @@ class Leadership:
         progress.take(offset, log_start_offset, leader_end_offset, self._around.now_ms(), broker_epoch)
         return progress.log_end_offset != before
 
-    def settled(
+    def unchanged_follower(
         self, replica_id: int, *, offset: int, log_start_offset: int, broker_epoch: int
-    ) -> Progress | None:
-        """The follower, if a fetch with these values says nothing that is not known, and nothing follows."""
+    ) -> FollowerProgress | None:
+        """The follower, if a fetch with these values changes nothing."""
         progress = self.followers.get(replica_id)
         if (
             progress is not None
@@ -269,7 +270,8 @@ class Leadership:
     # Watermarks
 
     def high_watermark(self, end_offset: int) -> int | None:
-        """Where it may be while the leader's log ends at `end_offset`; None: too few replicas are in sync."""
+        """The high watermark for a log that ends at `end_offset`; None if the ISR is below
+        min.insync.replicas."""
         if len(self.isr) < self.min_insync_replicas:
             return None
         lowest = end_offset
@@ -280,36 +282,37 @@ class Leadership:
                 lowest = progress.log_end_offset
         return lowest
 
-    def _may_soon_join(self, replica_id: int, progress: Progress, end_offset: int) -> bool:
-        """Whether the watermark waits for a follower that is out of sync, so that it can ever catch up."""
+    def _may_soon_join(self, replica_id: int, progress: FollowerProgress, end_offset: int) -> bool:
+        """Whether the watermark waits for an out-of-sync follower, which could never catch up otherwise."""
         around = self._around
         return progress.is_caught_up(end_offset, around.now_ms(), around.lag_max_ms) and self._is_eligible(
             replica_id, progress
         )
 
     def low_watermark(self, log_start_offset: int) -> int:
-        """The smallest log start of the leader and of the followers that are alive."""
+        """The smallest log start offset of the leader and of the live followers."""
         brokers = self._around.brokers
         for replica_id, progress in self.followers.items():
-            standing = brokers.get(replica_id)
-            if standing is not None and not standing.fenced and progress.log_start_offset < log_start_offset:
+            status = brokers.get(replica_id)
+            if status is not None and not status.fenced and progress.log_start_offset < log_start_offset:
                 log_start_offset = progress.log_start_offset
         return log_start_offset
 
     # In-sync replicas
 
-    def _is_eligible(self, replica_id: int, progress: Progress) -> bool:
-        """Whether the controller could take it: alive, staying, and the broker that we know."""
-        standing = self._around.brokers.get(replica_id)
+    def _is_eligible(self, replica_id: int, progress: FollowerProgress) -> bool:
+        """Whether the controller would accept it: alive, not shutting down, and with the epoch that we
+        know."""
+        status = self._around.brokers.get(replica_id)
         return (
-            standing is not None
-            and not standing.fenced
-            and not standing.in_controlled_shutdown
-            and progress.broker_epoch in (UNKNOWN_BROKER_EPOCH, standing.epoch)
+            status is not None
+            and not status.fenced
+            and not status.in_controlled_shutdown
+            and progress.broker_epoch in (UNKNOWN_BROKER_EPOCH, status.epoch)
         )
 
     def expansion(self, replica_id: int, high_watermark: int) -> Proposal | None:
-        """A proposal to add a follower, if it has caught up and no other change is under way."""
+        """A proposal to add a follower, if it has caught up and no other change is in flight."""
         progress = self.followers.get(replica_id)
         if (
             progress is None
@@ -320,13 +323,13 @@ class Leadership:
             or not self._is_eligible(replica_id, progress)
         ):
             return None
-        # It counts as in sync from now on: that is stricter, so it does no harm if the controller refuses.
+        # It counts as in sync from now on. That is stricter, so a rejected proposal does no harm.
         self.maximal_isr = self.isr | {replica_id}
         self.pending = self._proposal(self.maximal_isr, added=replica_id)
         return self.pending
 
     def lagging(self, end_offset: int) -> frozenset[int]:
-        """The in-sync replicas that have not caught up for too long."""
+        """The in-sync replicas that have lagged for too long."""
         around = self._around
         now_ms, lag_max_ms = around.now_ms(), around.lag_max_ms
         return frozenset(
@@ -340,7 +343,7 @@ class Leadership:
         )
 
     def shrinkage(self, end_offset: int) -> Proposal | None:
-        """A proposal to remove who lags, if anybody does and no other change is under way."""
+        """A proposal to remove lagging replicas, if there are any and no other change is in flight."""
         if self.pending is not None:
             return None
         lagging = self.lagging(end_offset)
@@ -348,7 +351,7 @@ class Leadership:
             lagging = frozenset(sorted(self.isr - {self._around.node_id})[:1])
         if not lagging:
             return None
-        # Until the controller agrees they count: it may refuse, and name one of them the next leader.
+        # They count until the controller accepts: it may reject the proposal and elect one of them.
         self.pending = self._proposal(self.isr - lagging, removed=lagging)
         return self.pending
 
@@ -367,35 +370,35 @@ class Leadership:
         if replica_id == self._around.node_id:
             return self._around.broker_epoch
         progress = self.followers.get(replica_id)
-        # A member that has not fetched yet: were it gone, the controller would have removed it by itself.
+        # A member that has not fetched yet. If it had died, the controller would have removed it itself.
         return UNKNOWN_BROKER_EPOCH if progress is None else _known(progress.broker_epoch)
 
-    def agreed(self, proposal: Proposal, answer: Agreed) -> bool:
-        """The controller took a proposal; whether that is news."""
+    def accepted(self, proposal: Proposal, answer: AcceptedChange) -> bool:
+        """Apply an accepted proposal; return whether that changed the ISR's state."""
         if proposal is not self.pending:
             return False
         if answer.leader_epoch != self.leader_epoch or answer.partition_epoch < self.partition_epoch:
-            return False  # newer metadata is on its way, or here
+            return False  # newer metadata has arrived or will arrive
         self._commit(frozenset(answer.isr), answer.partition_epoch)
         return True
 
-    def refused(self, proposal: Proposal, code: ErrorCode) -> bool:
-        """The controller refused a proposal; whether to send it again."""
+    def rejected(self, proposal: Proposal, code: ErrorCode) -> bool:
+        """Handle a rejected proposal; return whether to send it again."""
         if proposal is not self.pending:
             return False
         if code in _NOT_CHANGED:
-            # It says that our partition epoch is right and that nothing was changed: back to what was agreed.
+            # The partition epoch is current and nothing has changed: return to the accepted ISR.
             self._commit(self.isr, self.partition_epoch)
             return False
-        # For these nobody knows what holds until metadata tells: the proposal stays, and so does its caution.
+        # The controller's state is unknown until metadata arrives: keep the proposal, and its strictness.
         return code not in _WAIT_FOR_METADATA
 
     # Consumers
 
-    def readable(self, offset: int) -> list[Reading]:
-        """The followers in sync that have the record at `offset`, or are where it will be."""
+    def readable(self, offset: int) -> list[ReadableReplica]:
+        """The in-sync followers that have the record at `offset`, or whose logs end there."""
         return [
-            Reading(progress.log_end_offset, progress.caught_up_ms, replica_id)
+            ReadableReplica(progress.log_end_offset, progress.caught_up_ms, replica_id)
             for replica_id, progress in self.followers.items()
             if replica_id in self.isr and progress.log_start_offset <= offset <= progress.log_end_offset
         ]

@@ -1,21 +1,22 @@
-"""Which replica a consumer should read from (`replica.selector.class`)."""
+"""Chooses the replica that a consumer should read from (`replica.selector.class`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ottla.replication.leader import Reading
+from ottla.replication.leader import ReadableReplica
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEADER = "org.apache.kafka.common.replica.LeaderSelector"
 
 
 def nearest_replica(
-    client_rack: str, leader_id: int, readings: Sequence[Reading], racks: Mapping[int, str | None]
+    client_rack: str, leader_id: int, readings: Sequence[ReadableReplica], racks: Mapping[int, str | None]
 ) -> int | None:
-    """The follower in the client's rack that is furthest; None: the leader, which is there too or is alone.
+    """The follower with the largest offset in the client's rack; None for the leader, if it is in that rack
+    or no follower is.
 
-    `racks` holds the replicas that the client can reach.
+    `racks` has the replicas that the client can reach.
     """
     if not client_rack or racks.get(leader_id) == client_rack:
         return None

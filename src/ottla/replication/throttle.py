@@ -1,8 +1,8 @@
-"""Limits on the traffic between replicas, so that a reassignment does not starve the rest.
+"""Limits the traffic between replicas, so that a reassignment does not starve other traffic.
 
-A limit counts the bytes of the replicas that are listed as throttled, and holds back those of them that are
-out of sync. Rule: a replica in sync is never held back, though its bytes count: else it would fall out.
-A batch that is larger than what the limit allows in the whole window is waited for as long as it takes.
+A limit counts the bytes of the replicas that are listed as throttled, and delays those of them that are out
+of sync. Rule: an in-sync replica is never delayed, although its bytes count; otherwise it would drop out of
+the ISR. A batch that exceeds the limit of the whole window delays the next one for as long as it takes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _LONG_MAX = (1 << 63) - 1
 
 
 class Rate:
-    """Bytes a second over the last samples, each of one width."""
+    """Bytes per second over the last samples, which have equal width."""
 
     __slots__ = ("_count", "_samples", "_width_ms")
 
@@ -44,16 +44,16 @@ class Rate:
 
 
 class Throttle:
-    """One direction of one node: what it sends as a leader, or what it fetches as a follower."""
+    """One direction of a node: the bytes it sends as a leader, or fetches as a follower."""
 
     __slots__ = ("_free_at_ms", "_limit", "_partitions", "_rate", "_window_ms")
 
     def __init__(self, *, samples: int = 11, width_ms: int = 1000) -> None:
         self._rate = Rate(samples=samples, width_ms=width_ms)
         self._window_ms = samples * width_ms
-        self._free_at_ms = 0.0  # when bytes are paid for that the window forgets too early
+        self._free_at_ms = 0.0  # end of the delay for bytes that the window drops too early
         self._limit = UNLIMITED
-        self._partitions: dict[str, frozenset[int] | None] = {}  # None: all of the topic
+        self._partitions: dict[str, frozenset[int] | None] = {}  # None: all partitions
 
     def set_limit(self, bytes_per_second: float) -> None:
         limit = UNLIMITED if bytes_per_second >= _LONG_MAX else bytes_per_second
@@ -62,7 +62,7 @@ class Throttle:
             self._free_at_ms = 0.0
 
     def set_topic(self, topic: str, partitions: frozenset[int] | None) -> None:
-        """Throttle these partitions of a topic, None for all, none for an empty set."""
+        """Throttle these partitions of a topic: None for all, an empty set for none."""
         if partitions is None or partitions:
             self._partitions[topic] = partitions
         else:
@@ -73,7 +73,7 @@ class Throttle:
         return bool(self._partitions)
 
     def is_throttled(self, topic: str, partition: int) -> bool:
-        """Whether a replica is on the list, whatever the rate is."""
+        """Whether a replica is listed, whatever the rate."""
         if topic not in self._partitions:
             return False
         chosen = self._partitions[topic]
@@ -94,7 +94,7 @@ class Throttle:
 
 
 def throttled_partitions(listed: Iterable[str], node_id: int) -> frozenset[int] | None:
-    """The partitions of `partition:broker` pairs that name this node; None for `*`, all of them."""
+    """The partitions in `partition:broker` pairs with this node; None for `*`, all partitions."""
     chosen = set()
     for item in listed:
         text = item.strip()

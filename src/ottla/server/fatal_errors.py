@@ -1,17 +1,17 @@
-"""The reasons for which a node ends by itself. There are no others.
+"""All reasons for which a node stops by itself.
 
-At its start: one of `STARTING_ERRORS`, which its owner can cure; the message says how.
+At startup: one of `STARTING_ERRORS`, which the operator can fix; the message says how.
 
 While it runs:
 
-- `NO_DIRECTORY`: every log directory is offline, since its disk failed.
+- `NO_DIRECTORY`: every log directory is offline because its disk failed.
 - `METADATA_LOG`: the metadata log cannot be read, written or flushed. A full disk and a lack of descriptors
-  are no such reason: they pass, and the write is tried again.
-- `METADATA_STATE`: a committed record of the metadata cannot be applied, or the leader's log lacks what was
-  committed. Whatever this node did from then on could be wrong.
+  do not count: they are temporary, and the write is retried.
+- `METADATA_STATE`: a committed metadata record cannot be applied, or the leader's log lacks committed
+  records. Anything that this node did from then on could be wrong.
 
-`raft/driver/driver.py` `Driver.fail` gives the last two, `Node` the first; both set `Node.failure`. All else
-that is raised is contained by `ottla.failures`: to one partition, one request, or one run of a duty.
+`raft/driver/driver.py` `Driver.fail` reports the last two, `Node` the first; both set `Node.failure`. All
+other exceptions are contained by `ottla.failures`: to one partition, one request, or one run of a duty.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from ottla.server.metadata.broker_registration import NotRegistered
 from ottla.wire.errors import KafkaStorageError
 
 
-class Ending(Enum):
-    """Why a running node ends."""
+class StopReason(Enum):
+    """Why a running node stops."""
 
     NO_DIRECTORY = "every log directory is offline"
     METADATA_LOG = "the metadata log cannot be read, written or flushed"
@@ -47,4 +47,4 @@ STARTING_ERRORS = (
     LogDamaged,
     KafkaStorageError,
 )
-"""Why a node may not start that its owner can cure: nobody needs a traceback."""
+"""Errors at startup that the operator can fix: they need no traceback."""

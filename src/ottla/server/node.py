@@ -1,8 +1,8 @@
-"""Wiring: makes a node's parts, starts them in order, runs their duties, and stops them in reverse order.
+"""Wires a node: creates its parts, starts them in order, runs its duties, and stops them in reverse order.
 
-Start: log directories are locked and checked -> the metadata log is replayed -> logs are loaded (recovered
-after an unclean stop) -> the broker registers and is unfenced -> clients are served. Stop: listeners
-close -> what is unanswered is finished -> logs are flushed and marked clean -> the metadata log closes.
+Start: lock and check log directories -> replay the metadata log -> load logs (recover them after an unclean
+stop) -> register the broker and wait until it is unfenced -> serve clients. Stop: close listeners -> finish
+open requests -> flush logs and mark them clean -> close the metadata log.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ottla.log.log import Log
 from ottla.ports import PASSING, Clock, Disk, Network, Random
 from ottla.server.broker import Broker
 from ottla.server.coordinators.producer_ids import ProducerIds
-from ottla.server.fatal_errors import STARTING_ERRORS, Ending
+from ottla.server.fatal_errors import STARTING_ERRORS, StopReason
 from ottla.server.formatter import format_if_new
 from ottla.server.garbage import Garbage
 from ottla.server.handlers import HANDLERS
@@ -43,7 +43,7 @@ from ottla.server.net.loop_lag import LoopLateness
 from ottla.server.net.node_quotas import NodeQuotas
 from ottla.server.net.request_memory import RequestMemory
 from ottla.server.net.turns import Turns
-from ottla.server.replicas.directory_assignments import Placements
+from ottla.server.replicas.directory_assignments import DirectoryAssignments
 from ottla.server.replicas.fetch_sessions import FetchSessions
 from ottla.server.replicas.reconciler import Replicas
 from ottla.server.replicas.replication import Replication
@@ -54,13 +54,13 @@ T = TypeVar("T")
 DRAIN_SECONDS_MAX = 2.0
 MEMORY_KEPT_BYTES = 4 * 1024 * 1024
 BACKLOG_MIN = 1024
-"""New connections that the system keeps for us, at least. One loop does everything here: where more come
-while it is busy, the next would have to try again after a second."""
+"""The minimum backlog of new connections. One loop does everything here: a connection that exceeds the
+backlog while the loop is busy would retry only after a second."""
 DUTY_RETRY_SECONDS = 1.0
-"""After how long a duty that failed as a whole is begun again."""
+"""The pause before a failed duty restarts."""
 REAPPLY_MS = 5_000
 INTERVAL_MS_MIN = 10
-"""Kafka takes an interval of 0; a loop that never waits would leave no time for anything else."""
+"""Kafka accepts an interval of 0; a loop without pauses would block everything else."""
 
 COLLECTION_THRESHOLDS = (10_000, 2, 100)
 """When the garbage collector looks for cycles in a node's process, beside `garbage.py`. Requests leave none
@@ -81,8 +81,8 @@ class Node:
         random: Random,
         disk: Disk,
         network: Network,
-        give_back_memory: Callable[[], None] | None = None,
-        settle_memory: Callable[[], None] | None = None,
+        trim_memory: Callable[[], None] | None = None,
+        freeze_startup_objects: Callable[[], None] | None = None,
         garbage: Garbage | None = None,
     ) -> None:
         self.config = config
@@ -93,8 +93,8 @@ class Node:
         self._random = random
         self._disk = disk
         self._network = network
-        self._trim = give_back_memory
-        self._settle_memory = settle_memory
+        self._trim = trim_memory
+        self._freeze_startup_objects = freeze_startup_objects
         self._garbage = garbage
         self.failures = Failures()
         self._duties: dict[str, asyncio.Task[None]] = {}
@@ -102,10 +102,10 @@ class Node:
         self._quorum: MetadataQuorum | None = None
         self._directories: LogDirectories | None = None
         self._replicas: Replicas | None = None
-        self._placements: Placements | None = None
+        self._assignments: DirectoryAssignments | None = None
         self._replication: Replication | None = None
         self._registration: Registration | None = None
-        self._kinds: dict[str, str] = {}  # of each listener: "broker" or "controller"
+        self._listener_roles: dict[str, str] = {}  # listener name: "broker" or "controller"
         self._quotas: NodeQuotas | None = None
         self._turns = Turns(clock)
         self._memory = RequestMemory(config.queued_request_bytes or sys.maxsize)
@@ -118,7 +118,7 @@ class Node:
 
     @property
     def port(self) -> int:
-        """The port of the first listener for clients."""
+        """The port of the first client listener."""
         return self.listeners[0].port
 
     # Start
@@ -161,16 +161,16 @@ class Node:
             network=self._network,
             failures=self.failures,
         )
-        await self._serve_listeners("controller")  # without which no leader could be elected
+        await self._serve_listeners("controller")  # a leader election needs them
         await quorum.join()
-        self._contain("settings of this node", self._take_dynamic_config)
+        self._contain("settings of this node", self._apply_dynamic_config)
         if config.is_broker:
-            self._placements = Placements(broker, self._broker_epoch)
+            self._assignments = DirectoryAssignments(broker, self._broker_epoch)
             broker.replication = self._replication = Replication(broker, self._broker_epoch)
             broker.replicas = self._replicas = Replicas(
-                broker, self._placements, self._replication, failures=self.failures
+                broker, self._assignments, self._replication, failures=self.failures
             )
-            await directories.load(is_stray=self._replicas.why_stray)
+            await directories.load(is_stray=self._replicas.stray_reason)
             broker.hold_coordinators()
             self._replicas.apply_all(quorum.image)
         quorum.subscribe(self._on_metadata)
@@ -182,17 +182,18 @@ class Node:
                 previous_epoch=directories.previous_broker_epoch,
             )
             await self._unless_failed(self._registration.start())
-            # Until here the image could say that this node leads what the controller gave to others since. To
-            # write there, in an epoch in which others have other records, would go unnoticed.
+            # Until here the image may still name this node the leader of partitions that the controller has
+            # since given to others. A write in such an epoch would conflict with other records and go
+            # unnoticed.
             broker.start_coordinators()
-            # Clients come last: they find a broker that leads its partitions, not one that soon will.
+            # Clients come last: they find a broker that already leads its partitions.
             await self._serve_listeners("broker")
         self._start_duties()
-        self._say_started()
+        self._log_started()
 
     async def _unless_failed(self, work: Coroutine[Any, Any, None]) -> None:
-        """Wait for others as long as it takes, but not once this node has failed: no controller takes a
-        broker whose disk is gone. What it failed of is raised then."""
+        """Wait for other nodes as long as necessary, unless this node fails: no controller accepts a broker
+        whose disk failed. In that case raise the failure."""
         assert self.failure is not None
         step = asyncio.ensure_future(work)
         try:
@@ -260,14 +261,16 @@ class Node:
         return LogConfig.from_texts(topic_texts(broker.config, broker.image.topic_config(topic)))
 
     async def _bind_listeners(self) -> None:
-        """Take the ports first: the cluster must be told the real ones."""
+        """Bind the ports first, since the node registers with the real ones."""
         config = self.config
-        self._kinds = {endpoint.name: "broker" for endpoint in config.data_listeners if config.is_broker}
+        self._listener_roles = {
+            endpoint.name: "broker" for endpoint in config.data_listeners if config.is_broker
+        }
         if config.is_controller:
-            self._kinds |= {endpoint.name: "controller" for endpoint in config.controller_listeners}
-        self._quotas = quotas = NodeQuotas(self._clock, config, self._kinds, self.listeners)
-        for endpoint in sorted(config.listeners, key=lambda one: self._kinds.get(one.name, "")):
-            if endpoint.name not in self._kinds:
+            self._listener_roles |= {endpoint.name: "controller" for endpoint in config.controller_listeners}
+        self._quotas = quotas = NodeQuotas(self._clock, config, self._listener_roles, self.listeners)
+        for endpoint in sorted(config.listeners, key=lambda one: self._listener_roles.get(one.name, "")):
+            if endpoint.name not in self._listener_roles:
                 continue
             listener = Listener(
                 ListenerSettings(
@@ -299,7 +302,7 @@ class Node:
     async def _serve_listeners(self, kind: str) -> None:
         quorum = self.broker.quorum
         for listener in self.listeners:
-            if self._kinds[listener.name] != kind:
+            if self._listener_roles[listener.name] != kind:
                 continue
             forward = quorum.forward if kind == "broker" else None
             dispatcher = Dispatcher(self.broker, HANDLERS, listener.name, kind, forward=forward)
@@ -309,23 +312,23 @@ class Node:
             await listener.serve(dispatcher)
 
     def _bound(self, advertised: Sequence[Endpoint]) -> list[Endpoint]:
-        """What others are told, with the real port where 0 asked for a free one."""
+        """The advertised endpoints, with the real port where the configuration says 0."""
         ports = {listener.name: listener.port for listener in self.listeners}
         return [
             endpoint if endpoint.port else endpoint._replace(port=ports[endpoint.name])
             for endpoint in advertised
         ]
 
-    def _say_started(self) -> None:
+    def _log_started(self) -> None:
         where = ", ".join(
             f"{listener.name}://{listener.host_shown}:{listener.port}" for listener in self.listeners
         )
         logger.info("Ottla %s listens on %s", __version__, where)
         logger.info("[KafkaRaftServer nodeId=%d] Kafka Server started", self.config.node_id)
-        if self._settle_memory is not None:
-            self._settle_memory()
+        if self._freeze_startup_objects is not None:
+            self._freeze_startup_objects()
 
-    # While it runs
+    # Running
 
     def _on_metadata(self, image: ClusterImage, delta: ImageDelta) -> None:
         own, replicas, quotas = str(self.config.node_id), self._replicas, self._quotas
@@ -333,7 +336,7 @@ class Node:
             ResourceType.BROKER,
             own,
         ) in delta.configs_changed:
-            self._contain("settings of this node", self._take_dynamic_config)
+            self._contain("settings of this node", self._apply_dynamic_config)
             if replicas is not None:
                 self._contain("settings of topics", replicas.apply_broker_config)
         elif delta.client_quotas_changed and quotas is not None:
@@ -343,13 +346,13 @@ class Node:
             self._contain("metadata of coordinators", lambda: self.broker.on_metadata(image, delta))
 
     def _contain(self, name: str, step: Callable[[], object]) -> None:
-        """Take a step that must not keep others from theirs, whatever it raises."""
+        """Run a step whose failure must not prevent the following ones."""
         try:
             step()
         except Exception as error:  # noqa: BLE001 - see `ottla.failures`
             self.failures.note(name, "", error)
 
-    def _take_dynamic_config(self) -> None:
+    def _apply_dynamic_config(self) -> None:
         broker = self.broker
         broker.config = broker.config.with_dynamic(
             cluster=broker.image.config(ResourceType.BROKER, ""),
@@ -361,7 +364,7 @@ class Node:
         broker.directories.limit_moves(broker.config.int_of("replica.alter.log.dirs.io.max.bytes.per.second"))
         broker.directories.cordon(broker.config.cordoned_directories)
         if self._registration is not None:
-            self._registration.tell_soon()  # the controller places replicas by what heartbeats say
+            self._registration.tell_soon()  # the controller places replicas by heartbeats
         assert self._quotas is not None
         self._quotas.take_limits(broker.config, broker.image)
 
@@ -376,41 +379,43 @@ class Node:
         if self._registration is not None:
             self._registration.tell_soon()
         if self._directories is not None and not any(one.online for one in self._directories.directories):
-            self._end(Ending.NO_DIRECTORY, f"the last one, {directory.path}, failed with {directory.failure}")
+            self._end(
+                StopReason.NO_DIRECTORY, f"the last one, {directory.path}, failed with {directory.failure}"
+            )
 
     def _on_moved(self, key: tuple[str, int], log: Log) -> None:
-        """A replica has moved to another directory of this node: go on with its new log."""
+        """Switch to the new log of a replica that moved to another directory of this node."""
         partition = self.broker.partitions.get(*key)
         if partition is not None:
             partition.log = log
             if self._replicas is not None:
-                self._replicas.take_verification(log)
+                self._replicas.apply_verification(log)
             partition.notify_all()
-            if self._placements is not None:
+            if self._assignments is not None:
                 directory_id = self.broker.directories.directory_id_of(log)
-                self._placements.note(partition.topic_id, partition.index, directory_id)
+                self._assignments.submit(partition.topic_id, partition.index, directory_id)
 
     def _on_truncated(self, key: tuple[str, int], log: Log) -> None:
         """A log that was truncated takes records again."""
         partition = self.broker.partitions.get(*key)
         if partition is not None and partition.log is log and self._replicas is not None:
-            self._replicas.log_was_cut(partition)
+            self._replicas.log_truncated(partition)
 
     def _broker_epoch(self) -> int:
         return self._registration.broker_epoch if self._registration is not None else -1
 
-    def _end(self, why: Ending, cause: str) -> None:
+    def _end(self, why: StopReason, cause: str) -> None:
         if self.failure is not None and not self.failure.done():
             self.failure.set_exception(DirectoryError(f"{why.value[0].upper()}{why.value[1:]}: {cause}"))
 
     def _start_duties(self) -> None:
         directories, config = self._directories, self.config
         assert directories is not None
-        self._every("close idle connections", 30_000, self._close_idle)
-        self._every("give back memory", 30_000, self._give_back_memory)
+        self._run_every("close idle connections", 30_000, self._close_idle)
+        self._run_every("give back memory", 30_000, self._trim_memory)
         if (garbage := self._garbage) is not None:
             self.broker.step_runner.pause.set_aside = garbage.set_aside
-            self._every("look for garbage", 10_000, lambda: garbage.look(is_quiet=self._is_quiet()))
+            self._run_every("look for garbage", 10_000, lambda: garbage.look(is_quiet=self._is_quiet()))
         if not config.is_broker:
             return
         for name, setting, duty in (
@@ -436,24 +441,24 @@ class Node:
                 directories.expire_producers,
             ),
         ):
-            self._every(name, config.int_of(setting), duty)
-        self._every(
+            self._run_every(name, config.int_of(setting), duty)
+        self._run_every(
             "flush", min(config.int_of("log.flush.scheduler.interval.ms"), 1_000), directories.flush_due
         )
-        self._keep("deletion", self._delete_due)
+        self._run_duty("deletion", self._delete_due)
         for number in range(config.int_of("log.cleaner.threads")):
-            self._keep(f"cleaning {number}", self._clean)
-        self._keep("moves", self._copy_futures)
-        assert self._placements is not None
+            self._run_duty(f"cleaning {number}", self._clean)
+        self._run_duty("moves", self._copy_futures)
+        assert self._assignments is not None
         assert self._replication is not None
         assert self._replicas is not None
-        self._keep("placements", self._placements.run)
-        self._keep("in-sync replicas", self._replication.isr_changes.run)
-        self._every("lag", config.int_of("replica.lag.time.max.ms") // 2, self._replication.shrink)
-        self._every("metadata that failed", REAPPLY_MS, self._replicas.apply_failed)
+        self._run_duty("assignments", self._assignments.run)
+        self._run_duty("in-sync replicas", self._replication.isr_changes.run)
+        self._run_every("lag", config.int_of("replica.lag.time.max.ms") // 2, self._replication.shrink)
+        self._run_every("metadata that failed", REAPPLY_MS, self._replicas.apply_failed)
 
-    def _keep(self, name: str, duty: Callable[[], Awaitable[None]]) -> None:
-        """Run a duty that goes on until the node stops, and begin it again whenever it fails."""
+    def _run_duty(self, name: str, duty: Callable[[], Awaitable[None]]) -> None:
+        """Run a duty until the node stops, and restart it whenever it fails."""
 
         async def run() -> None:
             while True:
@@ -465,7 +470,7 @@ class Node:
 
         self._duties[name] = asyncio.ensure_future(run())
 
-    def _every(self, name: str, interval_ms: int, duty: Callable[[], Awaitable[Any] | Any]) -> None:
+    def _run_every(self, name: str, interval_ms: int, duty: Callable[[], Awaitable[Any] | Any]) -> None:
         async def run() -> None:
             while True:
                 await asyncio.sleep(max(interval_ms, INTERVAL_MS_MIN) / 1000)
@@ -482,7 +487,7 @@ class Node:
         for listener in self.listeners:
             listener.close_idle()
 
-    def _give_back_memory(self) -> None:
+    def _trim_memory(self) -> None:
         """The allocator keeps what large requests and answers needed: let the system have it again."""
         most_bytes = self._memory.most_bytes + self._answers.most_bytes
         if self._trim is not None and most_bytes >= MEMORY_KEPT_BYTES:
@@ -518,7 +523,7 @@ class Node:
     # Stop
 
     async def stop(self) -> None:
-        """Stop cleanly: nothing acknowledged is left unflushed, and the next start needs no recovery."""
+        """Stop cleanly: flush everything acknowledged, so that the next start needs no recovery."""
         if self._registration is not None:
             await self._registration.leave()
         if self._quorum is not None:
@@ -541,14 +546,14 @@ class Node:
             await self._broker.end_appends()
         if self._replicas is not None:
             self._replicas.close()
-            await self._replicas.settle()
+            await self._replicas.wait_for_deletions()
         if self._quorum is not None:
             await self._quorum.stop()
         if self._directories is not None:
             await self._directories.close(broker_epoch=self._broker_epoch())
 
     async def _drain(self) -> None:
-        """Give requests that are being answered a moment to finish."""
+        """Give open requests a moment to finish."""
         deadline = self._clock.monotonic() + DRAIN_SECONDS_MAX
         while self._clock.monotonic() < deadline and any(
             connection.has_unanswered for listener in self.listeners for connection in listener.connections
@@ -569,7 +574,7 @@ def _cleaner_config(config: BrokerConfig) -> CleanerConfig:
 
 
 def set_up_logging(stream: TextIO = sys.stdout) -> None:
-    """One line an event, in the form and on the stream that Kafka's users know."""
+    """One line per event, in the format and on the stream that Kafka uses."""
     logging.basicConfig(
         level=logging.INFO,
         stream=stream,
@@ -579,7 +584,7 @@ def set_up_logging(stream: TextIO = sys.stdout) -> None:
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on the fastest event loop there is."""
+    """Run a coroutine on the fastest available event loop."""
     try:
         import uvloop
     except ImportError:
@@ -589,7 +594,7 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
 
 
 async def serve_until_signal(node: Node, *, on_started: Callable[[Node], None] | None = None) -> int:
-    """Start a node and run it until SIGTERM or SIGINT, or until it fails. Returns the exit code."""
+    """Start a node and run it until SIGTERM, SIGINT or a failure. Returns the exit code."""
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -617,19 +622,19 @@ async def serve_until_signal(node: Node, *, on_started: Callable[[Node], None] |
 
 
 def run(config: BrokerConfig, *, on_started: Callable[[Node], None] | None = None) -> int:
-    """Run a node in the foreground: what `ottla serve` and kafka-server-start.sh do."""
+    """Run a node in the foreground, for `ottla serve` and kafka-server-start.sh."""
     from ottla.host import (
         HostClock,
         HostDisk,
         HostNetwork,
         HostRandom,
-        allow_open_files,
-        give_back_memory,
-        settle_memory,
+        freeze_startup_objects,
+        raise_open_files_limit,
+        trim_memory,
     )
 
     set_up_logging()
-    allow_open_files()
+    raise_open_files_limit()
     gc.set_threshold(*COLLECTION_THRESHOLDS)
     try:
         clock = HostClock()
@@ -639,8 +644,8 @@ def run(config: BrokerConfig, *, on_started: Callable[[Node], None] | None = Non
             random=HostRandom(),
             disk=HostDisk(),
             network=HostNetwork(),
-            give_back_memory=give_back_memory,
-            settle_memory=settle_memory,
+            trim_memory=trim_memory,
+            freeze_startup_objects=freeze_startup_objects,
             garbage=Garbage(clock),
         )
         return run_loop(serve_until_signal(node, on_started=on_started))

@@ -1,9 +1,8 @@
-"""Topics in Spark, without a jar: `spark.read.format("ottla")`, `spark.readStream`, and the way back.
+"""Kafka topics in Spark, without a jar: `spark.read.format("ottla")`, `spark.readStream`, and writes.
 
-`import ottla.spark` registers the format with the session that is active; `enable(spark)` with any other.
-Where neither is called Spark finds it by the name of the module `pyspark_ottla`. Rule: this package imports
-pyspark only when something is asked of it, and everything below it only what that needs, since each of
-Spark's Python workers imports it anew.
+`import ottla.spark` registers the format with the active session; `enable(spark)` registers it with any other
+session. Without either, Spark finds the format through the module `pyspark_ottla`. Rule: imports are lazy,
+because every Python worker of Spark imports this package again.
 """
 
 from __future__ import annotations
@@ -22,41 +21,43 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 class SparkMissing(ImportError):
-    """pyspark or Java is not there; the message says what to install."""
+    """pyspark or Java is missing; the message says what to install."""
 
 
 def register(spark: SparkSession) -> SparkSession:
-    """Make the format "ottla" known to this session; the session."""
+    """Register the format "ottla" with the session, and return the session."""
     source = _imported("ottla.spark.source").OttlaSource
-    _workers_are_as_we_are(spark)
+    _run_workers_on_this_python(spark)
     spark.dataSource.register(source)
     return spark
 
 
 def enable(spark: SparkSession) -> SparkSession:
-    """Register, and let filters on partition, offset and timestamp reach the source; the session."""
+    """Register the format, push filters on partition, offset and timestamp down to it, and return the
+    session."""
     register(spark)
     spark.conf.set(PUSHDOWN, "true")
     return spark
 
 
-def _workers_are_as_we_are(spark: SparkSession) -> None:
-    """Where nobody has said which Python workers run, local ones run this one, with what it has installed."""
+def _run_workers_on_this_python(spark: SparkSession) -> None:
+    """Run local workers on this interpreter and its packages, unless PYSPARK_PYTHON names another one."""
     context = getattr(spark, "_sc", None)  # a session of Spark Connect has none: its server decides
     if context is not None and "PYSPARK_PYTHON" not in os.environ and context.master.startswith("local"):
         context.pythonExec = sys.executable
 
 
 def find_java() -> str:
-    """The path of a Java that Spark can use (17 or newer); SparkMissing says in one line what to install."""
+    """Return the path of a Java that Spark can use (17 or newer); SparkMissing says what to install."""
     java: str = _imported("ottla.spark.java").find_java()
     return java
 
 
 def session(name: str = "ottla", master: str | None = None, **settings: Any) -> SparkSession:
-    """A session with the format enabled, local unless `master` or Spark's own settings say otherwise.
+    """Start or return a session with the format enabled. It is local unless `master` or Spark's settings say
+    otherwise.
 
-    Settings are Spark's, with `__` for each dot: `session(spark__sql__shuffle__partitions=4)`.
+    Write Spark's settings with `__` for each dot: `session(spark__sql__shuffle__partitions=4)`.
     """
     made: SparkSession = _imported("ottla.spark.java").session(
         name, master, {key.replace("__", "."): str(value) for key, value in settings.items()}
@@ -65,18 +66,19 @@ def session(name: str = "ottla", master: str | None = None, **settings: Any) -> 
 
 
 def write_stream(frame: DataFrame, topic: str | None = None, **options: Any) -> DataStreamWriter:
-    """A streaming frame into a topic, exactly once: `write_stream(df, "out", ...).start()`.
+    """Write a streaming frame to a topic, exactly once: `write_stream(df, "out", ...).start()`.
 
-    `bootstrap_servers`, `transactional_id` (a name of this query alone, the same each time) and `checkpoint`
-    are needed; `value_format="json"` makes the value of all columns, `client` has properties of the producer.
-    It gives Spark's DataStreamWriter, for triggers and names.
+    Required: `bootstrap_servers`, `checkpoint`, and `transactional_id`, which no other query may use and
+    which must stay the same when the query restarts. `value_format="json"` encodes all columns as the value;
+    `client` has producer properties. Returns Spark's DataStreamWriter, so that callers can set a trigger and
+    a name.
     """
     made: DataStreamWriter = _imported("ottla.spark.sink").write_stream(frame, topic, **options)
     return made
 
 
 def write(frame: DataFrame, topic: str | None = None, **options: Any) -> int:
-    """A frame into a topic, in one transaction that all its tasks write in; how many rows there were."""
+    """Write a frame to a topic in one transaction that all tasks share; return the number of rows."""
     written: int = _imported("ottla.spark.sink").write(frame, topic, **options)
     return written
 
@@ -94,7 +96,7 @@ def _imported(module: str) -> Any:
 
 
 def _register_active() -> None:
-    """Who imports this beside a running session wants the format there. Workers have no session."""
+    """Enable the format if a session is already active. Spark's Python workers have no session."""
     if "pyspark.sql.session" in sys.modules and "pyspark.worker" not in sys.modules:
         active = sys.modules["pyspark.sql.session"].SparkSession.getActiveSession()
         if active is not None:

@@ -1,7 +1,8 @@
-"""Avro for the source: the types that a schema leads to, and rows by way of the client's decoder.
+"""Avro for the source: the Spark type of a schema, and rows decoded by the client's decoder.
 
-`avro` values have the frame of a schema registry: a zero, the id of the schema, the value. With the option
-schemaRegistry the schema of each id is asked for; without it all ids stand for the schema that was given.
+`avro` values have the frame of a schema registry: a zero byte, the schema id, the value. With the option
+schemaRegistry the writer's schema is looked up by that id; without it every value is decoded with the given
+schema.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _written: dict[tuple[str, str], Any] = {}
 
 
 def wanted_schema(decoding: Decoding, settings: ReadSettings, which: str) -> Any:
-    """The schema that rows are read by: the one given, or the latest that the registry has for the topic."""
+    """The reader's schema: the one in the options, or the registry's latest for the topic."""
     if decoding.schema is not None:
         try:
             return plain(json.loads(decoding.schema))
@@ -38,7 +39,7 @@ def wanted_schema(decoding: Decoding, settings: ReadSettings, which: str) -> Any
 
 
 def plain(schema: Any) -> Any:
-    """Without the logical types that Spark has no type for: times are numbers, UUIDs texts."""
+    """Drop the logical types that Spark lacks: times of day become numbers, UUIDs become strings."""
     if isinstance(schema, list):
         return [plain(one) for one in schema]
     if not isinstance(schema, dict):
@@ -57,7 +58,7 @@ def plain(schema: Any) -> Any:
 
 
 def type_of_avro(schema: Any, names: dict[str, Any] | None = None) -> DataType:
-    """The type of Spark for an Avro schema; OptionError where there is none."""
+    """The Spark type of an Avro schema; raises OptionError if Spark has none."""
     from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
 
     names = {} if names is None else names
@@ -131,7 +132,7 @@ def _logical(schema: dict[str, Any]) -> DataType | None:
 def avro_converter(
     decoding: Decoding, settings: ReadSettings, which: str, kind: pa.DataType
 ) -> Callable[[pa.Array], pa.Array]:
-    """Decodes a column of values row by row: Avro has no other way in Python."""
+    """Decode a column row by row, since Python has no columnar Avro decoder."""
     import pyarrow as pa
 
     from ottla.client.serialization.avro import Avro
@@ -166,7 +167,7 @@ def _latest(registry: str, subject: str) -> Any:
 
 
 def _asked(registry: str, path: str) -> Any:
-    """A schema that the registry knows, asked for once in a process; the address may have a user:password."""
+    """Fetch a schema from the registry, once per process. The address may contain user:password."""
     import base64
     import urllib.error
     import urllib.request
@@ -181,12 +182,12 @@ def _asked(registry: str, path: str) -> Any:
             request.add_header("Authorization", f"Basic {base64.b64encode(secret).decode()}")
         try:
             with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
-                told = json.loads(answer.read())
+                found = json.loads(answer.read())
         except (OSError, ValueError) as error:
             raise OptionError(f"The schema registry at {host} did not return {path}: {error}.") from error
-        if told.get("schemaType", "AVRO") != "AVRO":
+        if found.get("schemaType", "AVRO") != "AVRO":
             raise OptionError(
-                f"The schema {path} of the registry at {host} is {told['schemaType']}, not Avro."
+                f"The schema {path} of the registry at {host} is {found['schemaType']}, not Avro."
             )
-        _written[registry, path] = json.loads(told["schema"])
+        _written[registry, path] = json.loads(found["schema"])
     return _written[registry, path]

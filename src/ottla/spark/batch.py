@@ -1,7 +1,8 @@
-"""`spark.read.format("ottla")`: what lies between two places of each partition, once.
+"""The batch reader behind `spark.read.format("ottla")`.
 
-Spark makes a reader in a planning process, has it name the tasks, and sends it to them. Rule: the ends are
-fixed when the tasks are planned, so a data frame that is read twice within one plan is the same both times.
+Spark creates a reader in a planning process, asks it for the tasks, and sends it to them. Rule: the end
+offsets are fixed when the tasks are planned, so a frame that one plan reads twice has the same records both
+times.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 class Task(InputPartition):
-    """The ranges that one task reads."""
+    """The offset ranges that one task reads."""
 
     def __init__(self, spans: list[Range]) -> None:
         self.spans = spans
@@ -41,7 +42,7 @@ def shape_of(settings: ReadSettings) -> Shape:
 
 
 class BatchReader(DataSourceReader):
-    """Reads without filters: what Spark uses where pushing them down is not enabled."""
+    """Reads without filters; Spark uses it when filter pushdown is off."""
 
     def __init__(self, settings: ReadSettings, schema: StructType) -> None:
         self.settings = settings
@@ -64,12 +65,14 @@ class BatchReader(DataSourceReader):
         from ottla.spark.schema import finisher
         from ottla.spark.task_reader import read_spans
 
-        spans = partition.spans if isinstance(partition, Task) else []  # Spark has one task where none is
+        spans = (
+            partition.spans if isinstance(partition, Task) else []
+        )  # Spark starts one task even for an empty plan
         return read_spans(self.settings, spans, finisher(self.schema, self.settings), self.filters)
 
 
 class FilteringReader(BatchReader):
-    """Takes filters on topic, partition, offset and timestamp over from Spark."""
+    """Accepts filters on topic, partition, offset and timestamp from Spark."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         from ottla.spark.filters import Filters
@@ -79,10 +82,10 @@ class FilteringReader(BatchReader):
 
 
 def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
-    """The reader that Spark asks for.
+    """Create the reader for Spark.
 
-    A reader that takes filters over is an error for Spark where `spark.sql.python.filterPushdown.enabled` is
-    not set, so there is one only in the process that pushes filters down.
+    Spark fails if a reader has `pushFilters` while `spark.sql.python.filterPushdown.enabled` is off, so only
+    the process that pushes filters down gets a FilteringReader.
     """
     import sys
 

@@ -1,4 +1,4 @@
-"""Where the ranges of a batch begin and end."""
+"""Resolves the start and end offsets of a batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def plan_batch(settings: ReadSettings, watch: Watch, filters: Filters | None) -> list[Range]:
-    """The range of each partition, cut to what is in its log and to what the filters leave."""
+    """Plan the range of each partition, limited to the offsets in its log and to the filters."""
     topics = watch.topics()
     if topics.missing:
         raise missing_topic(topics.missing[0], settings)
@@ -37,7 +37,7 @@ def missing_topic(name: str, settings: ReadSettings) -> UnknownTopicOrPartition:
 def _checked(
     key: TopicPartition, start: int, end: int, earliest: int, latest: int, settings: ReadSettings
 ) -> int:
-    """The start, behind what has been deleted."""
+    """Return the start, moved past deleted records."""
     if end > latest:
         raise OffsetsMissing(f"{settings.ending.option} is {end} for {key}, but its log ends at {latest}.")
     if start > end and not settings.starting.by_time and not settings.ending.by_time:

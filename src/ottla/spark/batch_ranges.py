@@ -1,7 +1,8 @@
-"""How much a batch reads, and how its ranges become tasks. Pure: numbers in, numbers out.
+"""Limits the size of a batch and splits its ranges into tasks. Pure: numbers in, numbers out.
 
-Rules: a plan covers each range exactly once, tasks are in the order of topics, partitions and offsets, and a
-limit is kept as long as it allows one record. Sizes in bytes are estimates, from the size of the logs.
+Rules: a plan covers each offset exactly once; tasks are ordered by topic, partition and offset; a batch
+exceeds its limit only if the limit is below one record. Sizes in bytes are estimates from the size of the
+logs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Offsets = Mapping[TopicPartition, int]
 
 
 class Shape(NamedTuple):
-    """What tasks should be like."""
+    """The limits of a task."""
 
     tasks_min: int | None = None
     records_max: int = 1_000_000
@@ -26,7 +27,7 @@ class Shape(NamedTuple):
 
 
 def spans_between(start: Offsets, end: Offsets, ids: Mapping[str, bytes] | None = None) -> list[Range]:
-    """What lies between two offsets of a stream, partition by partition."""
+    """The ranges between two stream offsets, one per partition."""
     return [
         Range(key.topic, key.partition, start[key], end[key], (ids or {}).get(key.topic, ZERO))
         for key in sorted(end)
@@ -35,12 +36,13 @@ def spans_between(start: Offsets, end: Offsets, ids: Mapping[str, bytes] | None 
 
 
 def available(start: Offsets, latest: Offsets) -> int:
-    """How many offsets are there to be read."""
+    """The number of unread offsets."""
     return sum(max(latest[key] - start[key], 0) for key in latest if key in start)
 
 
 def limited(start: Offsets, latest: Offsets, records_max: int) -> dict[TopicPartition, int]:
-    """Where to end when at most so many offsets are read: each partition gives by what it has waiting."""
+    """The end offsets when a batch reads at most `records_max` offsets, divided by each partition's
+    backlog."""
     waiting = {key: max(latest[key] - start[key], 0) for key in sorted(latest) if key in start}
     shares = _shares(waiting, records_max)
     return {key: start[key] + share for key, share in shares.items()}
@@ -49,7 +51,7 @@ def limited(start: Offsets, latest: Offsets, records_max: int) -> dict[TopicPart
 def limited_bytes(
     start: Offsets, latest: Offsets, bytes_max: int, sizes: Mapping[TopicPartition, float]
 ) -> dict[TopicPartition, int]:
-    """The same for bytes; `sizes` has the bytes of an offset, about."""
+    """The same for bytes; `sizes` has the approximate bytes per offset."""
     waiting = {key: max(latest[key] - start[key], 0) for key in latest if key in start}
     total = sum(count * sizes.get(key, 0.0) for key, count in waiting.items())
     if total <= bytes_max:
@@ -59,7 +61,7 @@ def limited_bytes(
 
 
 def _shares(waiting: Mapping[TopicPartition, int], most: int) -> dict[TopicPartition, int]:
-    """`most` divided in proportion to what waits, without losing one to rounding."""
+    """Divide `most` in proportion to the backlogs, without losing one to rounding."""
     total = sum(waiting.values())
     if total <= most:
         return dict(waiting)
@@ -74,7 +76,7 @@ def _shares(waiting: Mapping[TopicPartition, int], most: int) -> dict[TopicParti
 def tasks(
     spans: Iterable[Range], shape: Shape, sizes: Mapping[TopicPartition, float] | None = None
 ) -> list[list[Range]]:
-    """The ranges of each task: large ones are split, small ones share a task."""
+    """Split large ranges and combine small ones; return the ranges of each task."""
     wanted = sorted(span for span in spans if span.records > 0)
     total = sum(span.records for span in wanted)
     pieces: list[list[Range]] = []
@@ -110,6 +112,6 @@ def _ceiling(number: int, divisor: int) -> int:
 
 
 def split(span: Range, parts: int) -> Sequence[Range]:
-    """A range in parts that differ by one record at most."""
+    """Split a range into parts whose sizes differ by at most one record."""
     edges = [span.start + span.records * index // parts for index in range(parts + 1)]
     return [span._replace(start=low, end=high) for low, high in pairwise(edges) if low < high]

@@ -1,8 +1,8 @@
-"""Keys and values as what they stand for: text, JSON by a schema, Avro with or without a registry's frame.
+"""Decodes keys and values: text, JSON with a schema, Avro with or without a registry's frame.
 
-JSON is parsed by Arrow, a whole batch at once. Each value is wrapped into an object of one field first: so a
-value that is no JSON, or two of them, is an error and can never shift the rows behind it. Rule: a row that
-cannot be decoded is found and named; what becomes of it is the choice `onDecodeError`.
+Arrow parses a whole batch of JSON at once. Each value is first wrapped into an object with one field, so that
+a value that is not JSON, or that is two documents, is an error and cannot shift the rows after it. Rule: an
+error names the row that cannot be decoded; the option `onDecodeError` decides what happens to the row.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Convert = Callable[["pa.Array"], "pa.Array"]
 
 
 class DecodeError(ValueError):
-    """A key or value is not what the options say it is."""
+    """A key or value cannot be decoded as the options say."""
 
 
-# What a column's type is.
+# Types of decoded columns.
 
 
 def ddl_of(decoding: Decoding, settings: ReadSettings, which: str) -> str:
-    """The type of a decoded column as Spark's DDL has it, which Spark parses."""
+    """The type of a decoded column as a DDL string, which Spark parses."""
     if decoding.format in ("binary", "string"):
         return decoding.format.upper()
     if decoding.format == "json":
@@ -53,7 +53,7 @@ def ddl_of(decoding: Decoding, settings: ReadSettings, which: str) -> str:
 
 
 def _ddl_of_json(text: str) -> str:
-    if text.lstrip().startswith("{"):  # what df.schema.json() gives
+    if text.lstrip().startswith("{"):  # the output of df.schema.json()
         from pyspark.sql.types import _parse_datatype_json_string
 
         return to_ddl(_parse_datatype_json_string(text))
@@ -61,7 +61,7 @@ def _ddl_of_json(text: str) -> str:
 
 
 def to_ddl(kind: DataType) -> str:
-    """A type as DDL, with names quoted."""
+    """A type as DDL, with quoted names."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(kind, StructType):
@@ -78,7 +78,7 @@ def to_ddl(kind: DataType) -> str:
 
 
 def decoder(schema: StructType, settings: ReadSettings) -> Callable[[pa.RecordBatch], dict[str, pa.Array]]:
-    """What gives the decoded columns of a fetched batch, and those that tell of errors."""
+    """Return a function that adds the decoded columns, and the error columns, to a fetched batch."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     target = to_arrow_schema(schema, timezone="UTC")
@@ -94,12 +94,12 @@ def decoder(schema: StructType, settings: ReadSettings) -> Callable[[pa.RecordBa
         for which, convert in converts.items():
             columns[which], bad = decode_column(batch.column(which), convert, target.field(which).type)
             for row, message in bad:
-                told = f"The {which} {message}"
-                errors[row] = f"{errors[row]} {told}" if row in errors else told
+                messages = f"The {which} {message}"
+                errors[row] = f"{errors[row]} {messages}" if row in errors else messages
         if errors and settings.on_decode_error == "fail":
             raise _failure(batch, errors)
         if errors:
-            columns.update(_told(batch, errors, target))
+            columns.update(_error_columns(batch, errors, target))
         return columns
 
     return decode
@@ -108,7 +108,8 @@ def decoder(schema: StructType, settings: ReadSettings) -> Callable[[pa.RecordBa
 def decode_column(
     values: pa.Array, convert: Convert, kind: pa.DataType
 ) -> tuple[pa.Array, list[tuple[int, str]]]:
-    """The column and its bad rows, which are null in it. They are found by halving what fails."""
+    """Return the column and its bad rows, which are null in it. It finds them by bisecting the failing
+    part."""
     import pyarrow as pa
 
     errors: list[tuple[int, str]] = []
@@ -147,7 +148,8 @@ def _converter(decoding: Decoding, settings: ReadSettings, which: str, kind: pa.
 
 
 def json_converter(kind: pa.DataType) -> Convert:
-    """Parses JSON into a column of `kind`. Types are strict; fields that it does not name are left out."""
+    """Return a parser of JSON into a column of `kind`. Types are strict; fields that `kind` lacks are
+    dropped."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.json as pj
@@ -182,7 +184,7 @@ def json_converter(kind: pa.DataType) -> Convert:
 
 
 def _parsable(kind: pa.DataType) -> pa.DataType:
-    """The type to parse as: dates are texts in JSON, and are cast afterwards."""
+    """The type to parse as: JSON has dates as strings, which are cast afterwards."""
     import pyarrow as pa
 
     if pa.types.is_struct(kind):
@@ -219,26 +221,26 @@ def _place(batch: pa.RecordBatch, row: int) -> str:
     return f"{topic}-{partition} at offset {offset}"
 
 
-def _told(batch: pa.RecordBatch, errors: dict[int, str], target: pa.Schema) -> dict[str, pa.Array]:
-    """The columns that tell of bad rows, where they are asked for."""
+def _error_columns(batch: pa.RecordBatch, errors: dict[int, str], target: pa.Schema) -> dict[str, pa.Array]:
+    """The error columns that the target schema asks for."""
     import pyarrow as pa
 
     columns: dict[str, pa.Array] = {}
     if "decodeError" in target.names:
-        told: list[str | None] = [None] * batch.num_rows
+        messages: list[str | None] = [None] * batch.num_rows
         for row, message in errors.items():
-            told[row] = message
-        columns["decodeError"] = pa.array(told, pa.string())
+            messages[row] = message
+        columns["decodeError"] = pa.array(messages, pa.string())
     if "deadLetter" in target.names:
         letters: list[dict[str, Any] | None] = [None] * batch.num_rows
         for row, message in errors.items():
-            letters[row] = _letter(batch, row, message)
+            letters[row] = _dead_letter(batch, row, message)
         columns["deadLetter"] = pa.array(letters, target.field("deadLetter").type)
     return columns
 
 
-def _letter(batch: pa.RecordBatch, row: int, message: str) -> dict[str, Any]:
-    """The record as it came, for another topic, with headers that say what was wrong, and where."""
+def _dead_letter(batch: pa.RecordBatch, row: int, message: str) -> dict[str, Any]:
+    """The original record for the dead-letter topic, with headers that give the error and its position."""
     record = {
         name: batch.column(name)[row].as_py() for name in ("key", "value", "topic", "partition", "offset")
     }

@@ -1,9 +1,9 @@
-"""Filters that Spark hands over: on topic, partition, offset and timestamp.
+"""Filters that Spark pushes down: on topic, partition, offset and timestamp.
 
-First they narrow the ranges that are read: whole partitions fall away, offsets cut both ends, and a lower
-bound of timestamps moves the start, since the log's index knows the first record that is not older. Then they
-are applied to what was fetched. Rule: a filter that is taken over holds exactly, since Spark does not look
-again; all others are given back.
+They first narrow the ranges: they drop partitions, limit offsets at both ends, and a lower bound of
+timestamps moves the start to the first record that the log's time index allows. Then they are applied to the
+fetched rows. Rule: an accepted filter must be exact, since Spark does not apply it again; all others are
+returned to Spark.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ _NUMBERS = ("partition", "offset", "timestamp")
 
 
 class Times(Protocol):
-    """Who knows the first offset that is not older than a time."""
+    """Looks up the first offset at or after a timestamp."""
 
     def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]: ...
 
 
 @dataclass(slots=True)
 class Interval:
-    """Numbers from `low` to `high`, both included, of which some may be named or excluded."""
+    """Numbers from `low` to `high`, both inclusive; `among` restricts them further and `without` excludes
+    some."""
 
     low: int = _LOWEST
     high: int = _HIGHEST
@@ -50,7 +51,8 @@ class Interval:
 
 @dataclass(slots=True)
 class Filters:
-    """Their conjunction. Timestamps are milliseconds; topics are compared as texts."""
+    """The conjunction of the accepted filters. Timestamps are milliseconds; topics are compared as
+    strings."""
 
     partition: Interval
     offset: Interval
@@ -59,7 +61,7 @@ class Filters:
 
     @classmethod
     def of(cls, filters: Sequence[Any]) -> tuple[Filters, list[Any]]:
-        """What can be taken over, and what is given back."""
+        """Return the accepted filters and those that Spark must apply itself."""
         made = cls(Interval(), Interval(), Interval())
         return made, [one for one in filters if not made._take(one)]
 
@@ -106,10 +108,10 @@ class Filters:
         interval.without |= frozenset(values)
         return True
 
-    # Which ranges are left.
+    # Narrowing ranges.
 
     def narrow(self, spans: Iterable[Range], times: Times) -> list[Range]:
-        """The ranges without what the filters exclude for certain."""
+        """The ranges without the offsets that the filters certainly exclude."""
         left = []
         for span in spans:
             if self.topics is not None and span.topic not in self.topics:
@@ -135,15 +137,15 @@ class Filters:
         found = times.at_times({span.key: low for span in spans})
         cut = []
         for span in spans:
-            first = found[span.key]  # records before it are older; behind it all kinds may come
+            first = found[span.key]  # all before it are older; later ones may be older, too
             if first is not None and first < span.end:
                 cut.append(span._replace(start=max(span.start, first)))
         return cut
 
-    # Which rows are left.
+    # Filtering rows.
 
     def apply(self, batch: Any) -> Any:
-        """The rows that the filters leave."""
+        """The rows that pass the filters."""
         import pyarrow.compute as pc
 
         mask = None
@@ -182,7 +184,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _micros(value: Any) -> int | None:
-    """Microseconds since 1970 of what Spark gives for a timestamp, which is UTC."""
+    """Convert a timestamp from Spark, which is in UTC, to microseconds since 1970."""
     if not isinstance(value, datetime):
         return None
     aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
@@ -190,7 +192,7 @@ def _micros(value: Any) -> int | None:
 
 
 def _exact(name: str, value: Any) -> Any:
-    """The number that equals a value; None where no record can have it, NotImplemented for other types."""
+    """The integer that equals a value; None if no record can have it, NotImplemented for other types."""
     if name != "timestamp":
         return value if _is_whole(value) else NotImplemented
     micros = _micros(value)
@@ -200,7 +202,7 @@ def _exact(name: str, value: Any) -> Any:
 
 
 def _narrow(interval: Interval, kind: str, name: str, value: Any) -> bool:
-    """Take a comparison over. Records have whole milliseconds, what they are compared with may have more."""
+    """Accept a comparison. Records have whole milliseconds; the compared value may be more precise."""
     number = _micros(value) if name == "timestamp" else value if _is_whole(value) else None
     if number is None:
         return False

@@ -1,7 +1,7 @@
-"""Finding a Java for Spark, and a local session on it.
+"""Finds a Java for Spark, and starts a local session on it.
 
-Spark 4 needs Java 17 or newer. Rule: what is missing is told in one line with its cure, before Spark's
-launcher is started, which tells it in twenty.
+Spark 4 needs Java 17 or newer. Rule: if Java is missing, one line says what to install, before Spark's
+launcher starts and prints twenty.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HOMES = ("/usr/lib/jvm", "/usr/java", "/opt/java", "/Library/Java/JavaVirtualMa
 
 
 def find_java() -> str:
-    """The path of a Java of version 17 or newer: JAVA_HOME, the path, then where systems keep theirs."""
+    """Look for Java 17 or newer: in JAVA_HOME, on the PATH, then in the usual system directories."""
     seen: list[str] = []
     for program in _candidates():
         version = _version(program)
@@ -53,11 +53,13 @@ def _candidates() -> Iterator[str]:
 
 def _version(program: str) -> int | None:
     try:
-        told = subprocess.run([program, "-version"], capture_output=True, text=True, check=False, timeout=60)
+        version = subprocess.run(
+            [program, "-version"], capture_output=True, text=True, check=False, timeout=60
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = _VERSION.search(told.stderr + told.stdout)
-    return int(match[1]) if match and not told.returncode else None
+    match = _VERSION.search(version.stderr + version.stdout)
+    return int(match[1]) if match and not version.returncode else None
 
 
 _PACKAGES = (
@@ -76,8 +78,8 @@ def _cure() -> str:
     return "install OpenJDK 17, or set JAVA_HOME"
 
 
-def install_java(tell: Callable[[str], None]) -> str:
-    """A Java for Spark, from the system's packages if there is none and this user may install them."""
+def install_java(report: Callable[[str], None]) -> str:
+    """Return a Java for Spark. If there is none, install it from the system's packages, if this user may."""
     try:
         return find_java()
     except SparkMissing:
@@ -86,14 +88,14 @@ def install_java(tell: Callable[[str], None]) -> str:
             raise
     for tool, command in _PACKAGES:
         if shutil.which(tool):
-            tell(f"Java not found, running: {' '.join((*before, *command))}")
+            report(f"Java not found, running: {' '.join((*before, *command))}")
             if not subprocess.run([*before, *command], capture_output=True, check=False).returncode:
                 break
     return find_java()
 
 
 def _right_to_install() -> tuple[str, ...] | None:
-    """What stands before a command that installs something; None where nothing may be installed."""
+    """The prefix of an install command (such as sudo); None if this user may not install packages."""
     if os.geteuid() == 0 or shutil.which("brew"):
         return ()
     sudo = shutil.which("sudo")
@@ -103,11 +105,11 @@ def _right_to_install() -> tuple[str, ...] | None:
 
 
 def session(name: str, master: str | None, settings: Mapping[str, str]) -> SparkSession:
-    """The session, started if need be on the Java that was found."""
+    """Return the active session, or start one on the Java that was found."""
     program = Path(find_java()).resolve()
-    if program.parent.name == "bin":  # Spark's launcher asks JAVA_HOME first
+    if program.parent.name == "bin":  # Spark's launcher reads JAVA_HOME first
         os.environ["JAVA_HOME"] = str(program.parent.parent)
-    if master is None or master.startswith("local"):  # a path of this machine means nothing on others
+    if master is None or master.startswith("local"):  # other machines lack this path
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 

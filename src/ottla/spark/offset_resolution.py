@@ -1,6 +1,6 @@
-"""From "earliest", "latest", offsets and times to the offsets of each partition.
+"""Resolves "earliest", "latest", offsets and timestamps to an offset per partition.
 
-Rule: what was asked for and cannot be had is said with the partition's name, and what the log has instead.
+Rule: an error names the partition, the requested position, and the range that the log has.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ log = logging.getLogger("ottla.spark")
 
 
 class DataLoss(RuntimeError):
-    """Records that the query should have read are not there any more."""
+    """Records that the query should read have been deleted."""
 
 
 class OffsetsMissing(ValueError):
-    """The options do not say where a partition begins or ends, or no offset fits what they say."""
+    """The options give no start or end for a partition, or no offset matches them."""
 
 
 class Leaders(Protocol):
-    """Who knows offsets."""
+    """Looks up offsets in the cluster."""
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
 
@@ -40,7 +40,7 @@ def resolve(
     *,
     latest_where_no_time: bool,
 ) -> dict[TopicPartition, int]:
-    """The offset of each partition. Where no record is as young as a time asked for, the latest."""
+    """Resolve the offset of each partition: the latest if no record is at or after the requested time."""
     wanted = _wanted(bound, sorted(partitions))
     if bound.by_time:
         found = leaders.at_times(wanted)
@@ -85,7 +85,7 @@ def _some(keys: list[TopicPartition]) -> str:
 
 
 def report_loss(message: str, *, fails: bool) -> None:
-    """Fail, or warn and go on, as failOnDataLoss says."""
+    """Fail or log a warning, as failOnDataLoss says."""
     if fails:
         raise DataLoss(f"{message} Set failOnDataLoss to false to continue without them.")
     log.warning("%s", message)

@@ -1,10 +1,10 @@
-"""Offsets of a stream as Spark keeps them in its checkpoint: JSON, in the form of Spark's Kafka connector.
+"""Stream offsets as Spark stores them in its checkpoint: JSON, in the format of Spark's Kafka connector.
 
-`{"orders": {"0": 23, "1": 7}}`, and beside the topics two entries that no topic can be named like: `#ids` has
-the topics' ids, so that one that was deleted and made anew is known; `#from` has the places where partitions
-begin that had no offset before. Spark calls for the first offsets again after a crash, and then they may be
-others: what was planned with them is planned again from `#from`. Rule: Spark compares offsets as texts, so
-equal offsets have equal texts.
+`{"orders": {"0": 23, "1": 7}}`, plus two entries that cannot be topic names. `#ids` has the topic ids, which
+reveal that a topic was deleted and recreated. `#from` has the start offsets of partitions that had none
+before: after a crash Spark asks for the first offsets again, and the answer may differ, so a batch that was
+already planned is planned again from `#from`. Rule: Spark compares offsets as strings, so equal offsets must
+serialize equally.
 """
 
 from __future__ import annotations
@@ -21,42 +21,42 @@ FROM = "#from"
 
 
 class CheckpointError(ValueError):
-    """The offsets of a checkpoint are not of this source, or not of this subscription."""
+    """The checkpoint's offsets come from another source or another subscription."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """Where a stream stands: the next offset of each partition."""
+    """The position of a stream: the next offset of each partition."""
 
     offsets: Mapping[TopicPartition, int]
     ids: Mapping[str, bytes] = field(default_factory=dict)
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        told: dict[str, Any] = _nested(self.offsets)
-        ids = {topic: uuid.to_text(self.ids[topic]) for topic in sorted(self.ids) if topic in told}
+        value: dict[str, Any] = _nested(self.offsets)
+        ids = {topic: uuid.to_text(self.ids[topic]) for topic in sorted(self.ids) if topic in value}
         if ids:
-            told[IDS] = ids
+            value[IDS] = ids
         if self.starts:
-            told[FROM] = _nested(self.starts)
-        return told
+            value[FROM] = _nested(self.starts)
+        return value
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> StreamOffset:
-        """Read it; CheckpointError where it has another form."""
+    def from_json(cls, value: Mapping[str, Any]) -> StreamOffset:
+        """Parse the JSON; raises CheckpointError if its format is not ours."""
         try:
-            topics = {name: each for name, each in told.items() if not name.startswith("#")}
-            ids = {name: uuid.from_text(text) for name, text in told.get(IDS, {}).items()}
-            return cls(_flat(topics), ids, _flat(told.get(FROM, {})))
+            topics = {name: each for name, each in value.items() if not name.startswith("#")}
+            ids = {name: uuid.from_text(text) for name, text in value.get(IDS, {}).items()}
+            return cls(_flat(topics), ids, _flat(value.get(FROM, {})))
         except (ValueError, TypeError, AttributeError) as error:
             raise CheckpointError(
-                f"The checkpoint contains offsets of another source ({_short(told)}). Use a separate "
+                f"The checkpoint contains offsets of another source ({_short(value)}). Use a separate "
                 "checkpointLocation for this query."
             ) from error
 
 
-def _short(told: object) -> str:
-    text = str(told)
+def _short(value: object) -> str:
+    text = str(value)
     return text if len(text) <= 100 else text[:100] + "..."
 
 

@@ -1,8 +1,8 @@
-"""The options of the format "ottla": names as in Spark's Kafka connector, checked as a whole.
+"""The options of the format "ottla", named as in Spark's Kafka connector and checked together.
 
-Spark hands options over with their names in lower case, so names are compared that way and shown as they are
-spelled here. Rule: nothing is passed over. A name that is not known is refused with the nearest one that is;
-a client's property has the prefix `kafka.` and is checked by the client's own table.
+Spark passes option names in lower case, so they are compared that way and shown with this module's spelling.
+Rule: no option is ignored silently. An unknown name is an error that suggests the nearest known one; the
+client's own table checks properties with the prefix `kafka.`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ SERVERS = "kafka.bootstrap.servers"
 
 
 class OptionError(ValueError):
-    """An option that is unknown, has a wrong value, or contradicts another; one line for each fault."""
+    """An option is unknown, invalid, or contradicts another; the message has one line per problem."""
 
 
 class Kind(Enum):
-    """What an option's text stands for."""
+    """How to parse an option."""
 
     TEXT = "a text"
     BOOLEAN = "true or false"
@@ -37,7 +37,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option. Texts are turned into what `kind` says; `default` is that already."""
+    """One option. `kind` parses its text; `default` is already a parsed value."""
 
     name: str
     kind: Kind = Kind.TEXT
@@ -46,7 +46,7 @@ class Option:
     choices: tuple[str, ...] = ()
 
     def parse(self, text: str) -> Any:
-        """The value; ValueError where the text is none."""
+        """Parse the text; raises ValueError if it is invalid."""
         match self.kind:
             case Kind.BOOLEAN:
                 return {"true": True, "false": False}[text.strip().lower()]
@@ -65,7 +65,7 @@ class Option:
 
     @property
     def wanted(self) -> str:
-        """What may be given, for the message."""
+        """A description of the valid values, for error messages."""
         return f"one of {', '.join(self.choices)}" if self.kind is Kind.CHOICE else self.kind.value
 
 
@@ -90,7 +90,7 @@ def _scaled(text: str, units: Mapping[str, int]) -> int:
 
 
 def parse_size(text: str) -> int:
-    """Bytes from a text such as 64m; ValueError or KeyError where it is none."""
+    """Parse a size such as 64m into bytes; raises ValueError or KeyError if it is invalid."""
     size = _scaled(text, _SIZES)
     if size < 1:
         raise ValueError(text)
@@ -98,7 +98,8 @@ def parse_size(text: str) -> int:
 
 
 def parse_duration_ms(text: str) -> int:
-    """Milliseconds from a text such as 15m or 500 (ms); ValueError or KeyError where it is none."""
+    """Parse a duration such as 15m or 500 (ms) into milliseconds; raises ValueError or KeyError if it is
+    invalid."""
     span = _scaled(text, _TIMES)
     if span < 0:
         raise ValueError(text)
@@ -106,16 +107,17 @@ def parse_duration_ms(text: str) -> int:
 
 
 class OptionTable:
-    """The options that one side of the format knows."""
+    """The options of one side of the format, source or sink."""
 
     def __init__(self, purpose: str, options: Iterable[Option]) -> None:
         self.purpose = purpose
         self._options = {option.name.lower(): option for option in options}
 
     def parse(self, given: Mapping[str, str]) -> dict[str, Any]:
-        """All options by their names, defaults too, and under "kafka" the client's properties.
+        """Return all options by name, with defaults, and the client's properties under "kafka".
 
-        OptionError has a line for each fault. Options that have no meaning here are under "unused".
+        OptionError has one line per problem. Options that Spark's connector has and this one ignores are
+        under "unused".
         """
         values: dict[str, Any] = {option.name: option.default for option in self._options.values()}
         faults: list[str] = []
@@ -159,6 +161,6 @@ class OptionTable:
 
 
 def bootstrap(values: Mapping[str, Any]) -> str:
-    """The servers, for messages."""
+    """The bootstrap servers, for error messages."""
     servers: str = values["kafka"]["bootstrap.servers"]
     return servers

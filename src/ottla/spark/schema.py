@@ -1,8 +1,8 @@
-"""The columns of the source, as Spark sees them, and how fetched columns become those.
+"""The schema of the source, and the conversion of fetched columns to it.
 
-The schema is that of Spark's Kafka connector, with `headers` where they are asked for; decoded keys and
-values have the types of their schemas. A data frame made with `.schema(...)` names the columns that it wants:
-the others are not sent to Spark at all.
+The schema is that of Spark's Kafka connector, with `headers` if they are requested; decoded keys and values
+have the types of their schemas. `.schema(...)` selects columns: the source does not send the others to
+Spark.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ DEAD_LETTERS = StructType(
 
 
 def schema_of(options: Mapping[str, str]) -> StructType | str:
-    """All columns that these options lead to. With decoded ones it is DDL, which only Spark can parse."""
+    """All columns for these options. Decoded columns make it a DDL string, which only Spark can parse."""
     settings = read_settings(options)
     fields = _fields(settings)
     if not _decoded(settings):
@@ -55,7 +55,7 @@ def schema_of(options: Mapping[str, str]) -> StructType | str:
 
 
 def _decoded(settings: ReadSettings) -> list[str]:
-    """The columns whose type is that of a schema of their own."""
+    """The columns whose types come from a key or value schema."""
     formats = {"key": settings.key.format, "value": settings.value.format}
     return [name for name, format in formats.items() if format != "binary"]
 
@@ -80,7 +80,7 @@ def _fields(settings: ReadSettings) -> StructType:
 
 
 def check_schema(schema: StructType, settings: ReadSettings) -> None:
-    """A schema that a user gave may leave columns out; what it names must be there and of its type."""
+    """Check a schema from the user: it may omit columns, but those it names must exist with its types."""
     known = {field.name: field.dataType for field in _fields(settings)}
     decoded = _decoded(settings)
     for field in schema:
@@ -103,7 +103,7 @@ def _plain(kind: DataType) -> str:
 
 
 def finisher(schema: StructType, settings: ReadSettings) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    """What gives a fetched batch the columns of `schema`."""
+    """Return a function that converts a fetched batch to the columns of `schema`."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_schema
 

@@ -1,7 +1,7 @@
-"""What a read is asked to do: the options of the source, read once and checked against each other.
+"""The settings of a read: the options of the source, parsed once and checked against each other.
 
-Names and forms are those of Spark's Kafka connector where it has them. Rule: whatever can be said without
-asking the cluster is said here, when the data frame is made.
+Names and formats follow Spark's Kafka connector where it has the option. Rule: every error that can be found
+without asking the cluster is raised here, when the frame is created.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ OPTIONS = (
     Option("rowsPerBatch", Kind.COUNT, ROWS_PER_BATCH, doc="of an Arrow record batch"),
     Option("pollTimeout", Kind.DURATION, 120_000, doc="how long a task waits while nothing comes"),
     Option("kafkaConsumer.pollTimeoutMs", Kind.COUNT, doc="the same, with the name it has in Spark"),
-    # Spark's connector has these; here nothing depends on them.
+    # Spark's connector has these options; this source accepts and ignores them.
     Option("fetchOffset.numRetries", Kind.UNUSED),
     Option("fetchOffset.retryIntervalMs", Kind.UNUSED),
     Option("groupIdPrefix", Kind.UNUSED),
@@ -75,7 +75,7 @@ Partitions = dict[str, dict[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which partitions are read; one of the three is given."""
+    """Selects the partitions to read; exactly one of the three is set."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -91,9 +91,10 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Where reading begins or ends: one number for all partitions, or one for each.
+    """The start or end of a read: one number for all partitions, or one for each.
 
-    Numbers are offsets, -2 the earliest and -1 the latest, or with `by_time` milliseconds since 1970.
+    Numbers are offsets, with -2 for earliest and -1 for latest; with `by_time` they are milliseconds since
+    1970.
     """
 
     everywhere: int | None = None
@@ -104,7 +105,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """What keys or values are, and by which schema."""
+    """The format and schema of keys or values."""
 
     format: str = "binary"
     schema: str | None = None
@@ -112,7 +113,7 @@ class Decoding:
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """All of it. Picklable: it goes to the tasks."""
+    """All settings of a read. Picklable, since Spark sends them to the tasks."""
 
     client: dict[str, str]
     selection: Selection
@@ -143,9 +144,9 @@ class ReadSettings:
 
 
 def read_settings(options: Mapping[str, str], *, streaming: bool | None = None) -> ReadSettings:
-    """The settings that options stand for; OptionError has a line for each fault.
+    """Parse the options; OptionError has one line per problem.
 
-    `streaming` None: it is not known yet, and what depends on it is not checked.
+    With `streaming` None the kind of read is not known yet, and checks that depend on it are skipped.
     """
     values = TABLE.parse(options)
     faults: list[str] = []
@@ -185,7 +186,7 @@ def read_settings(options: Mapping[str, str], *, streaming: bool | None = None) 
 
 
 def _client(given: Mapping[str, str], faults: list[str]) -> dict[str, str]:
-    """The consumer's properties, checked by its own table."""
+    """The consumer's properties, checked by the client's own table."""
     from ottla.client.config import ConsumerSettings
     from ottla.client.errors import ConfigError
 
@@ -203,8 +204,8 @@ def _client(given: Mapping[str, str], faults: list[str]) -> dict[str, str]:
 def _selection(values: Mapping[str, Any], faults: list[str]) -> Selection:
     given = [name for name in ("subscribe", "subscribePattern", "assign") if values[name] is not None]
     if len(given) != 1:
-        told = f"{' and '.join(given)} are given" if given else "none is given"
-        faults.append(f"Set exactly one of subscribe, subscribePattern and assign: {told}.")
+        found = f"{' and '.join(given)} are given" if given else "none is given"
+        faults.append(f"Set exactly one of subscribe, subscribePattern and assign: {found}.")
         return Selection()
     if values["subscribe"] is not None:
         names = [name.strip() for name in values["subscribe"].split(",")]
@@ -258,7 +259,8 @@ def _numbers(each: Partitions) -> list[int | None]:
 
 
 def _bound(values: Mapping[str, Any], which: str, faults: list[str]) -> Bound | None:
-    """As in Spark a timestamp for all goes before timestamps for each, and these before offsets."""
+    """As in Spark, one timestamp for all takes precedence over timestamps per partition, and those over
+    offsets."""
     if values[f"{which}Timestamp"] is not None:
         return Bound(values[f"{which}Timestamp"], by_time=True, option=f"{which}Timestamp")
     for name, by_time in ((f"{which}OffsetsByTimestamp", True), (f"{which}Offsets", False)):
@@ -278,7 +280,7 @@ def _bound(values: Mapping[str, Any], which: str, faults: list[str]) -> Bound | 
 
 
 def parse_partitions(text: str, *, least: int) -> Partitions | None:
-    """Numbers by topic and partition; None where the text has another form."""
+    """Parse numbers by topic and partition; None if the text has another format."""
     try:
         given = json.loads(text)
         found = {

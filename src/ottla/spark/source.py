@@ -1,7 +1,7 @@
-"""The format "ottla" as Spark knows it: where each of Spark's four questions is answered.
+"""The format "ottla" as Spark sees it: creates readers and writers for batches and streams.
 
-Spark pickles this class by its name and makes an object of it in processes of its own. Rule: nothing is kept
-in it but the options, and what reads and what writes is imported only where it is asked for.
+Spark pickles this class by name and instantiates it in its own processes. Rule: it holds only the options,
+and imports readers and writers when they are requested.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FORMAT = "ottla"
 
 
 class OttlaSource(DataSource):
-    """Topics of an Ottla or Kafka cluster as data frames, in batches and streams, both ways."""
+    """Topics of an Ottla or Kafka cluster as data frames: batch and streaming, read and write."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,8 +1,8 @@
 """`spark.readStream.format("ottla")`: the driver's side of a streaming query.
 
-Spark keeps one process for a query and asks it, batch by batch, where the batch ends and which tasks read it;
-what it answers goes into the checkpoint. Rules: the same offsets lead to the same records, also after a
-crash; a batch never ends before it begins; and what cannot be read any more is said, not skipped.
+Spark runs one process per query and asks it for the end of each batch and for its tasks; the answers go into
+the checkpoint. Rules: equal offsets give equal records, even after a crash; a batch never ends before it
+begins; lost records are reported, never skipped silently.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SIZES_SECONDS = 60.0
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Made anew in each process; only the settings and the schema travel."""
+    """Created again in each process; only the settings and the schema are pickled."""
 
     def __init__(self, settings: ReadSettings, schema: StructType) -> None:
         self.settings = settings
@@ -104,7 +104,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
-    """The reader that Spark asks for."""
+    """Create the reader for Spark."""
     from ottla.spark.schema import check_schema
 
     settings = read_settings(options, streaming=True)
@@ -113,7 +113,7 @@ def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceS
 
 
 class Driver:
-    """What a query knows from batch to batch. Nothing of it is needed to go on after a crash."""
+    """The state of a query between batches. None of it is needed after a crash."""
 
     def __init__(self, settings: ReadSettings, watch: Watch | None = None) -> None:
         from ottla.spark.topic_watch import Watch
@@ -132,7 +132,7 @@ class Driver:
         self.watch.close()
 
     def initial(self) -> StreamOffset:
-        """Where a query without a checkpoint begins."""
+        """The start of a query without a checkpoint."""
         topics = self.watch.topics()
         if topics.missing:
             raise missing_topic(topics.missing[0], self.settings)
@@ -146,21 +146,21 @@ class Driver:
         return self._first
 
     def stop_at_latest(self) -> None:
-        """Trigger.AvailableNow: what comes from now on is not read."""
+        """Trigger.AvailableNow: ignore records that arrive from now on."""
         topics = self.watch.topics()
         self._target = self.watch.latest(topics.partitions)
 
     def next_end(self, start: StreamOffset, *, is_limited: bool) -> StreamOffset | None:
-        """Where the next batch ends; None: there is none yet."""
+        """The end of the next batch; None if there is nothing to read yet."""
         self.done(start)
-        topics, latest = self.watch.look(start.offsets)
+        topics, latest = self.watch.refresh(start.offsets)
         self.seen = StreamOffset(latest, topics.ids)
         begin, starts = self._begin(start, topics)
         ends = self._ends(begin, latest)
         if is_limited:
             ends = self._limited(begin, ends)
         if not available(begin, ends) and begin.keys() == start.offsets.keys():
-            self.watch.settle()  # with Trigger.AvailableNow Spark ends this process next
+            self.watch.flush_commits()  # Trigger.AvailableNow ends this process next
             return None
         self._batch_at = time.monotonic()
         return StreamOffset(ends, topics.ids, starts)
@@ -168,17 +168,17 @@ class Driver:
     def _begin(
         self, start: StreamOffset, topics: Topics
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        """Where each partition begins, and of that what the next offset must remember."""
+        """The start of each partition, and those starts that the next offset must store."""
         begin = {key: offset for key, offset in start.offsets.items() if key in topics.partitions}
         known = {key.topic for key in start.offsets}
         never = [topic for topic in topics.missing if topic not in known]
         if never and self.settings.fail_on_data_loss:
             raise missing_topic(never[0], self.settings)
-        gone = sorted(start.offsets.keys() - topics.partitions)
-        if gone:
-            self._report_gone(gone, start, topics)
+        removed = sorted(start.offsets.keys() - topics.partitions)
+        if removed:
+            self._report_removed(removed, start, topics)
         new = topics.partitions - start.offsets.keys()
-        for topic in self._made_anew(start, topics):
+        for topic in self._recreated(start, topics):
             anew = [key for key in begin if key.topic == topic]
             new |= set(anew)
         starts: dict[TopicPartition, int] = {}
@@ -196,8 +196,8 @@ class Driver:
             new = {key for key in new if key in self._target}
         return self.watch.earliest(new) if new else {}
 
-    def _report_gone(self, gone: list[TopicPartition], start: StreamOffset, topics: Topics) -> None:
-        key = gone[0]
+    def _report_removed(self, removed: list[TopicPartition], start: StreamOffset, topics: Topics) -> None:
+        key = removed[0]
         is_deleted = key.topic in topics.missing or (
             key.topic not in topics.ids and self.settings.selection.pattern is not None
         )
@@ -219,8 +219,8 @@ class Driver:
             )
         log.warning("%s", message)
 
-    def _made_anew(self, start: StreamOffset, topics: Topics) -> list[str]:
-        """Topics that have another id than when their offsets were written down."""
+    def _recreated(self, start: StreamOffset, topics: Topics) -> list[str]:
+        """Topics whose id has changed since their offsets were stored."""
         anew = sorted(
             topic for topic, one in topics.ids.items() if topic in start.ids and start.ids[topic] != one
         )
@@ -268,9 +268,9 @@ class Driver:
         return self._sizes
 
     def tasks(self, start: StreamOffset, end: StreamOffset) -> list[list[Any]]:
-        """The ranges of each task of a batch. What the end remembers of its beginning goes before."""
+        """The ranges of each task of a batch. Starts stored in the end offset take precedence."""
         begin = {**start.offsets, **end.starts}
-        unknown = end.offsets.keys() - begin.keys()  # of a checkpoint that Spark's own connector began
+        unknown = end.offsets.keys() - begin.keys()  # from a checkpoint of Spark's own connector
         if unknown:
             begin.update(self.watch.earliest(unknown))
         spans = spans_between(begin, end.offsets, end.ids)
@@ -278,7 +278,7 @@ class Driver:
         return tasks(spans, shape_of(self.settings), sizes)
 
     def done(self, offset: StreamOffset) -> None:
-        """All before it is done with: the group is told."""
+        """Commit the offsets to the group: everything before them is processed."""
         if self._first is not None and offset.offsets == self._first.offsets:
             return  # nothing has been read yet
         if offset.offsets != self._committed:

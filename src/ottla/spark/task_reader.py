@@ -1,8 +1,7 @@
-"""What a task does: fetch the records of its ranges and hand them to Spark as Arrow record batches.
+"""The source's work in Spark tasks: fetch the records of ranges and yield Arrow record batches.
 
-Spark calls this in its Python workers, one task after the other; the consumer of a worker stays connected
-from task to task. Rule: no Python object for each record. The kernel fills the columns, and here they only
-get the types that Spark asks for.
+Spark runs one task after the other in a Python worker, and the worker's consumer stays connected between
+tasks. Rule: no Python object per record. The kernel fills the columns; this module only casts their types.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ottla.client.consumer.ranges import Lost, read_ranges
 from ottla.client.values import Range
 from ottla.spark.offset_resolution import report_loss
 from ottla.spark.settings import ReadSettings
-from ottla.spark.worker import settle
+from ottla.spark.worker import tune
 
 if TYPE_CHECKING:
     from ottla.spark.filters import Filters
@@ -28,8 +27,8 @@ log = logging.getLogger("ottla.spark")
 _CONSUMERS_MAX = 4
 _FIXED = {"auto.offset.reset": "none", "enable.auto.commit": False, "allow.auto.create.topics": False}
 _BULK = {"max.partition.fetch.bytes": 4 << 20, "fetch.max.bytes": 8 << 20, "receive.buffer.bytes": -1}
-"""What is best for ranges that are read from end to end, where the options do not say otherwise: few large
-fetches, two of which wait at most, and as much in the socket as the system allows."""
+"""Defaults that suit ranges read from end to end: few large fetches, of which at most two wait, and the
+largest socket buffer that the system allows."""
 
 _consumers: dict[tuple[tuple[str, str], ...], Consumer[Any, Any]] = {}
 
@@ -39,9 +38,9 @@ Finish = Callable[[pa.RecordBatch], pa.RecordBatch]
 def read_spans(
     settings: ReadSettings, spans: Sequence[Range], finish: Finish, filters: Filters | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The records of all ranges; `finish` gives a batch the columns that were asked for."""
+    """Yield the records of all ranges; `finish` converts a batch to the requested columns."""
     consumer = _consumer(settings)
-    settle()
+    tune()
     try:
         for batch in read_ranges(
             consumer,
@@ -56,7 +55,7 @@ def read_spans(
     except GeneratorExit:
         raise
     except BaseException:
-        _forget(settings)  # what it was doing is not known: the next task makes a new one
+        _forget(settings)  # its state is unknown; the next task creates a new one
         raise
 
 

@@ -1,8 +1,7 @@
-"""What the driver asks the cluster: topics, offsets, sizes; and where it commits progress.
+"""The driver's requests to the cluster: topics, offsets, sizes, and commits of progress.
 
-One loop in a thread, one connection to each node that is asked, open for as long as the query runs. Rule: a
-topic that is not there is said at once, by its name; what another try may cure is tried until
-`default.api.timeout.ms` is over.
+It runs an event loop in a thread, with a connection per node for the lifetime of the query. Rule: a missing
+topic is reported at once, by name; retriable errors are retried until `default.api.timeout.ms` has passed.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-_PASSING = (ErrorCode.LEADER_NOT_AVAILABLE,)
+_RETRIABLE = (ErrorCode.LEADER_NOT_AVAILABLE,)
 _COMMIT_SECONDS = 30.0
-_SETTLE_SECONDS = 15.0
+_FLUSH_SECONDS = 15.0
 _TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The partitions that are selected, and the ids of their topics."""
+    """The selected partitions, and the ids of their topics."""
 
     partitions: frozenset[TopicPartition]
     ids: Mapping[str, bytes]
@@ -49,7 +48,7 @@ class Topics:
 
 
 class Watch:
-    """Make it where Spark's driver has its process, `close` it at the end."""
+    """Create it in Spark's driver process, and `close` it at the end."""
 
     def __init__(self, settings: ReadSettings) -> None:
         self._selection = settings.selection
@@ -60,7 +59,7 @@ class Watch:
         self._cluster: Cluster | None = None
         self._lookup: OffsetLookup | None = None
         self._member: GroupMember | None = None
-        self._committing: asyncio.Task[None] | None = None  # the last one, and they come in order
+        self._committing: asyncio.Task[None] | None = None  # the last commit; commits run in order
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._background.run(work)
@@ -82,7 +81,7 @@ class Watch:
     def close(self) -> None:
         """Close the connections."""
         if self._cluster is not None and not self._background.is_forked:
-            self.settle()
+            self.flush_commits()
             self._run(self._cluster.close())
             self._cluster = None
         self._background.stop()
@@ -90,7 +89,7 @@ class Watch:
     # Topics.
 
     def topics(self) -> Topics:
-        """What is selected now. Topics that are named and do not exist are in `missing`."""
+        """The current selection. Topics that are named but do not exist are in `missing`."""
         return self._run(self._topics())
 
     async def _topics(self) -> Topics:
@@ -108,7 +107,7 @@ class Watch:
         cluster.follow(names)
         for attempt in range(_TRIES):
             view = await cluster.refresh(topics=names, timeout_ms=self._seconds * 1000)
-            if not any(_is_passing(view.topics.get(name)) for name in names):
+            if not any(_is_retriable(view.topics.get(name)) for name in names):
                 break
             await asyncio.sleep(cluster.backoff.delay_ms(attempt) / 1000)
         return _selected(view, names, selection)
@@ -116,14 +115,14 @@ class Watch:
     # Offsets.
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The ends: of what is committed, where only that is read."""
+        """The end offsets: the last stable offsets if only committed records are read."""
         return self._run(self._edges(partitions, LATEST_TIMESTAMP))
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._run(self._edges(partitions, EARLIEST_TIMESTAMP))
 
     def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """The first offset whose record is not older than a time; None: there is none."""
+        """The first offset at or after a timestamp; None if there is none."""
         return self._run(self._at_times(times))
 
     async def _at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
@@ -136,11 +135,12 @@ class Watch:
         found = await lookup.lookup(dict.fromkeys(partitions, timestamp), self._seconds)
         return {key: 0 if one is None else one.offset for key, one in found.items()}
 
-    def look(self, known: Iterable[TopicPartition]) -> tuple[Topics, dict[TopicPartition, int]]:
-        """Topics and ends in one go, for each trigger: what is known is asked about meanwhile."""
-        return self._run(self._look(frozenset(known)))
+    def refresh(self, known: Iterable[TopicPartition]) -> tuple[Topics, dict[TopicPartition, int]]:
+        """Topics and end offsets for a trigger, with the offsets of known partitions requested
+        concurrently."""
+        return self._run(self._refresh(frozenset(known)))
 
-    async def _look(self, known: frozenset[TopicPartition]) -> tuple[Topics, dict[TopicPartition, int]]:
+    async def _refresh(self, known: frozenset[TopicPartition]) -> tuple[Topics, dict[TopicPartition, int]]:
         cluster, lookup = await self._connected()
         asked = {key for key in known if cluster.view.leader(*key) >= 0}
         topics, found = await asyncio.gather(
@@ -155,7 +155,7 @@ class Watch:
     # Sizes.
 
     def sizes(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, float]:
-        """How many bytes an offset has on the leader's disk, on average."""
+        """The average bytes per offset on the leader's disk."""
         return self._run(self._sizes(list(partitions)))
 
     async def _sizes(self, partitions: list[TopicPartition]) -> dict[TopicPartition, float]:
@@ -202,18 +202,18 @@ class Watch:
     # Progress.
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit to the group, in the background. Progress is for people to see: a failure is only logged."""
+        """Commit to the group in the background. It only shows progress, so a failure is only logged."""
         if self._group_id is not None:
             self._background.soon(self._commit_soon, dict(offsets))
 
-    def settle(self) -> None:
-        """Wait, but not for long, until what was to be committed is."""
+    def flush_commits(self) -> None:
+        """Wait briefly for the last commit to complete."""
         if self._group_id is not None:
-            self._run(self._settled())
+            self._run(self._flushed())
 
-    async def _settled(self) -> None:
+    async def _flushed(self) -> None:
         if self._committing is not None:
-            await asyncio.wait({self._committing}, timeout=_SETTLE_SECONDS)
+            await asyncio.wait({self._committing}, timeout=_FLUSH_SECONDS)
 
     def _commit_soon(self, offsets: dict[TopicPartition, int]) -> None:
         self._committing = asyncio.get_running_loop().create_task(self._commit(offsets))
@@ -237,9 +237,9 @@ class Watch:
             log.warning("Failed to commit progress to group %s: %s", self._group_id, error)
 
 
-def _is_passing(topic: TopicView | None) -> bool:
-    """Whether a moment later more may be known: a topic that was just made."""
-    return topic is None or topic.error in _PASSING
+def _is_retriable(topic: TopicView | None) -> bool:
+    """Whether the topic was just created, so that its metadata is still incomplete."""
+    return topic is None or topic.error in _RETRIABLE
 
 
 def _selected(view: ClusterView, names: Iterable[str], selection: Selection) -> Topics:
@@ -251,7 +251,7 @@ def _selected(view: ClusterView, names: Iterable[str], selection: Selection) -> 
         if topic is None or topic.error in _UNKNOWN:
             missing.append(name)
             continue
-        if topic.error is not None and topic.error not in _PASSING:
+        if topic.error is not None and topic.error not in _RETRIABLE:
             raise for_code(topic.error)(f"Cannot read topic {name}: {topic.error.name}.")
         ids[name] = topic.topic_id
         partitions.update(TopicPartition(name, one.index) for one in topic.partitions)

@@ -1,7 +1,7 @@
 """A broker for tests, as a context manager: in this process, or in a child process that can be killed.
 
-It listens on 127.0.0.1 on a free port and keeps its data in a temporary directory, unless told otherwise.
-The port, once found, stays the same over `stop`, `kill` and `start`, so that clients find it again.
+By default it listens on a free port of 127.0.0.1 and keeps its data in a temporary directory. It keeps its
+port across `stop`, `kill` and `start`, so that clients can reconnect.
 """
 
 from __future__ import annotations
@@ -26,15 +26,14 @@ STOP_SECONDS_MAX = 60
 
 
 class BrokerFailed(RuntimeError):
-    """The broker did not start, or died. The message holds what it said last."""
+    """The broker did not start, or died. The message ends with the last lines of its log."""
 
 
 class Broker:
-    """One node, controller and broker in one.
+    """One node that is both controller and broker.
 
     `config` takes settings as in server.properties, for instance {"num.partitions": "3"}. With
-    `in_process=False` the node is a child process, which costs a little more time to start and can be
-    killed like any other process.
+    `in_process=False` the node is a child process, which starts a little more slowly and can be killed.
     """
 
     def __init__(
@@ -64,7 +63,7 @@ class Broker:
 
     @property
     def process_id(self) -> int:
-        """The child process that the broker is."""
+        """The id of the broker's child process."""
         if not isinstance(self._run, _ChildRun):
             raise BrokerFailed(
                 "This broker is not a child process. Create it with in_process=False and start it."
@@ -73,12 +72,12 @@ class Broker:
 
     @property
     def log_text(self) -> str:
-        """What a child process has logged so far."""
+        """The log of a child process so far."""
         path = self.data_directory / "node.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
     def start(self) -> Self:
-        """Start, and return once clients are served."""
+        """Start the broker; return when it serves clients."""
         if self._run is not None:
             return self
         if self._in_process:
@@ -89,13 +88,13 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """Stop cleanly, as SIGTERM does."""
+        """Stop it cleanly, as SIGTERM does."""
         run, self._run = self._run, None
         if run is not None:
             run.stop()
 
     def kill(self) -> None:
-        """Kill the child process on the spot, as SIGKILL does."""
+        """Kill the child process, as SIGKILL does."""
         run = self._run
         if not isinstance(run, _ChildRun):
             raise BrokerFailed("Only a child process can be killed. Create the broker with in_process=False.")
@@ -107,7 +106,7 @@ class Broker:
         return self.start()
 
     def close(self) -> None:
-        """Stop, and remove the data if it was temporary."""
+        """Stop it, and delete the data if it is temporary."""
         try:
             self.stop()
         finally:
@@ -129,11 +128,11 @@ class Broker:
         except BrokerFailed as failure:
             if error is None:
                 raise
-            error.add_note(str(failure))  # the error that ended the block is the one to look at
+            error.add_note(str(failure))  # the error in the block is the more important one
 
 
 class _ThreadRun:
-    """A node on an event loop of its own, in a thread of this process."""
+    """A node on its own event loop, in a thread of this process."""
 
     def __init__(self, data_directory: str, port: int, config: Mapping[str, str]) -> None:
         self._arguments = (data_directory, port, dict(config))
@@ -156,7 +155,7 @@ class _ThreadRun:
 
         try:
             run_loop(self._serve())
-        except BaseException as error:  # noqa: BLE001 - handed to the thread that started us
+        except BaseException as error:  # noqa: BLE001 - passed to the thread that started this one
             self._failure = error
         finally:
             self._ready.set()
@@ -180,7 +179,7 @@ class _ThreadRun:
 
 
 class _ChildRun:
-    """A node in a process of its own, which tells its port on standard output once it serves."""
+    """A node in a child process, which prints its port on standard output once it serves."""
 
     def __init__(
         self, directory: Path, port: int, config: Mapping[str, str], environment: Mapping[str, str] | None
@@ -200,11 +199,11 @@ class _ChildRun:
         if not line:
             self.process.wait()
             raise BrokerFailed(
-                f"The broker did not start (exit code {self.process.returncode}): {self._last_words()}"
+                f"The broker did not start (exit code {self.process.returncode}): {self._log_tail()}"
             )
         self.port = int(json.loads(line)["port"])
 
-    def _last_words(self) -> str:
+    def _log_tail(self) -> str:
         return self._log_path.read_text(errors="replace")[-4000:]
 
     def stop(self) -> None:
@@ -213,10 +212,10 @@ class _ChildRun:
             self.process.wait(STOP_SECONDS_MAX)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise BrokerFailed(f"The broker did not stop in time: {self._last_words()}") from None
+            raise BrokerFailed(f"The broker did not stop in time: {self._log_tail()}") from None
         self._close_output()
         if self.process.returncode != 0:
-            raise BrokerFailed(f"The broker exited with code {self.process.returncode}: {self._last_words()}")
+            raise BrokerFailed(f"The broker exited with code {self.process.returncode}: {self._log_tail()}")
 
     def kill(self) -> None:
         self.process.kill()
@@ -233,7 +232,7 @@ def make_node(
 ) -> Node:
     """A node for tests: the development settings, on 127.0.0.1."""
     from ottla.config import development_config
-    from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom, settle_memory
+    from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom, freeze_startup_objects
     from ottla.server.garbage import Garbage
     from ottla.server.node import Node
 
@@ -247,6 +246,6 @@ def make_node(
         random=HostRandom(),
         disk=HostDisk(),
         network=HostNetwork(),
-        settle_memory=settle_memory,
+        freeze_startup_objects=freeze_startup_objects,
         garbage=Garbage(clock) if owns_process else None,
     )

@@ -1,7 +1,7 @@
-"""A cluster for tests, as a context manager: each node is a process of its own that can be killed.
+"""A cluster for tests, as a context manager: each node is a child process that can be killed.
 
-Nodes listen on 127.0.0.1 on free ports, which they keep over `kill`, `stop` and `start`. They end with the
-process of the test, in whatever way that ends.
+Nodes listen on free ports of 127.0.0.1, which they keep across `kill`, `stop` and `start`. They exit when the
+test process exits, however it does.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ottla.testing.broker import BrokerFailed
 START_SECONDS_MAX = 120.0
 
 _SETTINGS = {
-    # Somebody waits: for the next leader after a kill, and for the first join of a group.
+    # Tests wait for a new leader after a kill, and for the first join of a group.
     "broker.heartbeat.interval.ms": "500",
     "broker.session.timeout.ms": "3000",
     "group.initial.rebalance.delay.ms": "0",
@@ -40,10 +40,10 @@ _SETTINGS = {
 
 
 class Cluster:
-    """Nodes 1 to `nodes`, all brokers; the first `controllers` of them (three if there are as many, or one)
-    are controllers too.
+    """Nodes 1 to `nodes`, all brokers; the first `controllers` nodes are controllers, too (by default three,
+    or one in a cluster with fewer than three nodes).
 
-    `overrides` takes settings of every node as in server.properties.
+    `overrides` takes settings for every node, as in server.properties.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class Cluster:
 
     @property
     def running(self) -> list[int]:
-        """The ids of the nodes that run."""
+        """The ids of the running nodes."""
         return sorted(node_id for node_id, node in self._running.items() if node.exit_code is None)
 
     def port(self, node_id: int) -> int:
-        """Where this node's clients find it, on 127.0.0.1."""
+        """The port of this node for clients, on 127.0.0.1."""
         address = self._layout.node(node_id).address
         assert address is not None
         return address[1]
@@ -90,12 +90,12 @@ class Cluster:
         return self._node(node_id).process_id
 
     def log_text(self, node_id: int) -> str:
-        """What a node has logged so far."""
+        """The log of a node so far."""
         path = self._layout.node(node_id).log
         return path.read_text(errors="replace") if path.exists() else ""
 
     def start(self, *node_ids: int) -> Self:
-        """Start these nodes, or all that do not run, side by side; return once they serve clients."""
+        """Start these nodes, or all stopped ones, in parallel; return when they serve clients."""
         started = []
         for node_id in node_ids or self.node_ids:
             files = self._layout.node(node_id)
@@ -116,7 +116,7 @@ class Cluster:
             raise BrokerFailed("\n".join(problems))
 
     def kill(self, node_id: int) -> None:
-        """Kill a node on the spot, as SIGKILL does."""
+        """Kill a node, as SIGKILL does."""
         self._node(node_id).kill()
         del self._running[node_id]
 
@@ -125,7 +125,7 @@ class Cluster:
         return self.start(*node_ids)
 
     def close(self) -> None:
-        """End all nodes, and remove the data if it was temporary. Data that stays is left by a clean stop."""
+        """Stop all nodes and delete the data if it is temporary. If the data stays, the stop is clean."""
         try:
             if not self._is_temporary:
                 self.stop()
@@ -164,7 +164,7 @@ class Cluster:
 
 
 def _layout(directory: Path, plan: Plan) -> Layout:
-    """A new cluster, or the one that the directory holds, as its files say."""
+    """Create a cluster, or load the one in the directory."""
     if not is_layout(directory):
         return write_layout(directory, plan)
     layout = read_layout(directory)

@@ -1,8 +1,8 @@
-"""Fixtures for pytest, there wherever Ottla is installed.
+"""Pytest fixtures, available wherever Ottla is installed.
 
-`ottla_broker`: one broker for a whole test session. `ottla_broker_factory`: brokers of your own making,
-closed at the end of the test. `ottla_cluster`: three nodes for a whole session, all of which run when a test
-begins, also after one that killed some.
+`ottla_broker`: one broker for the whole test session. `ottla_broker_factory`: creates brokers and closes them
+at the end of the test. `ottla_cluster`: three nodes for the whole session; nodes that a test killed are
+started again before the next test.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def ottla_broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def ottla_broker_factory() -> Iterator[Callable[..., Broker]]:
-    """Call it with the arguments of `ottla.testing.Broker`; what comes back is started."""
+    """Call it with the arguments of `ottla.testing.Broker`; it returns a started broker."""
     from ottla.testing import Broker
 
     brokers: list[Broker] = []

@@ -1,9 +1,9 @@
-"""`kafka-acls.sh`: add, remove and list the rules that say who may do what with which resource.
+"""`kafka-acls.sh`: adds, removes and lists ACLs.
 
-What is asked for is a table: resource -> rules. `--producer` and `--consumer` make the table that such a
-client needs; otherwise it is each named resource with each combination of principal, operation and host.
-Failures are a line on standard output, bad command lines one on standard error, as with Kafka's tool; the
-order of resources and rules is that of the command line, where Kafka's has none.
+A command line becomes a table: resource -> rules. `--producer` and `--consumer` create the table that such a
+client needs; otherwise each named resource gets each combination of principal, operation and host. As in
+Kafka's tool, failures go to standard output and usage errors to standard error. Resources and rules keep the
+order of the command line; Kafka's tool has no defined order.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ _POSSIBLE = {
     AclResourceType.DELEGATION_TOKEN: {AclOperation.DESCRIBE},
     AclResourceType.USER: {AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS},
 }
-"""What can be done with each kind of resource, besides ALL."""
+"""The operations of each resource type, besides ALL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A resource, or several by a pattern."""
+    """A resource, or the resources that a pattern matches."""
 
     kind: AclResourceType
     name: str
@@ -100,7 +100,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Who may or may not do what, from where."""
+    """A permission: principal, operation, host, and whether it is allowed or denied."""
 
     principal: str
     host: str
@@ -119,7 +119,7 @@ _CLUSTER = Resource(AclResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     return run(_parser(), _work, arguments)
 
 
@@ -266,13 +266,13 @@ _OPERATIONS = {
 
 
 def _operation(text: str) -> AclOperation:
-    """The operation of a name like DescribeConfigs, in any case."""
+    """Parse an operation such as DescribeConfigs, in any case."""
     found = _OPERATIONS.get(text) or _OPERATIONS.get(text.upper())
     return AclOperation.UNKNOWN if found is None else found
 
 
 def _resources(options: Options) -> list[Resource]:
-    """The resources that the command line names."""
+    """The resources on the command line."""
     pattern = _pattern_of(options)
     found = [
         Resource(kind, name.strip() if kind != AclResourceType.TRANSACTIONAL_ID else name, pattern)
@@ -308,7 +308,7 @@ def _rules(options: Options, operations: Iterable[AclOperation]) -> list[Rule]:
 
 
 def _wanted(options: Options) -> Wanted:
-    """The rules for each resource that the command line asks for."""
+    """The rules for each resource on the command line."""
     wanted: Wanted = {}
     if options.has("producer") or options.has("consumer"):
         roles = [
@@ -346,7 +346,7 @@ def _check_operations(options: Options, wanted: Wanted) -> None:
             )
 
 
-# The work
+# Execution
 
 
 def _add(admin: Admin, options: Options) -> None:

@@ -1,4 +1,4 @@
-"""How tools reach a cluster: `--bootstrap-server` or `--bootstrap-controller`, and `--command-config`."""
+"""Connects tools to a cluster: `--bootstrap-server` or `--bootstrap-controller`, and `--command-config`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.operations.text_files import read_text
 def open_admin(
     *, servers: str | None = None, controllers: str | None = None, config: str | None = None
 ) -> Admin:
-    """An admin client of the cluster; what the file says is weaker than the addresses that are given."""
+    """An admin client of the cluster; the given addresses override those in the file."""
     if servers is not None and controllers is not None:
         raise Failure("Specify either --bootstrap-server or --bootstrap-controller, not both.")
     overrides: dict[str, object] = {}

@@ -1,9 +1,8 @@
-"""Command lines of the Kafka-named tools, read as Kafka's own do.
+"""Parses the command lines of the Kafka-named tools as Kafka does.
 
-`--flag value` and `--flag=value`; one dash instead of two is taken as well; an option that needs a value
-takes the next word whatever it looks like; `--` ends the options. Where a tool allows it, an unambiguous
-beginning of a name stands for the name. A bad command line is a `UsageError`: its sentence goes to standard
-error.
+It accepts `--flag value` and `--flag=value`, and one dash instead of two; an option with a value takes the
+next word, whatever it looks like; `--` ends the options. Where a tool allows it, an unambiguous prefix of a
+name is enough. An invalid command line is a `UsageError`, whose message goes to standard error.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ _GONE = {
     "new-producer": "omit it, there is only one producer.",
     "authorizer-properties": "the controllers store the ACLs, use --bootstrap-server host:port.",
 }
-"""Options that books and scripts still have, and what stands in their place."""
+"""Removed options that books and scripts still use, and their replacements."""
 
 
 class UsageError(Exception):
-    """A command line that makes no sense. `help_text`, if any, is shown below the sentence."""
+    """An invalid command line. `help_text`, if any, is printed after the message."""
 
     def __init__(self, message: str, help_text: str = "") -> None:
         super().__init__(message)
@@ -36,7 +35,7 @@ class UsageError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One option: a flag if it takes no value."""
+    """An option; a flag if it takes no value."""
 
     names: tuple[str, ...]
     text: str
@@ -49,27 +48,27 @@ class Option:
 
 @dataclass(slots=True)
 class Options:
-    """What a command line says."""
+    """The parsed command line."""
 
     parser: OptionParser
     rest: list[str] = field(default_factory=list)
     order: list[str] = field(default_factory=list)
-    """The names of the options as they came, an option as often as it was given."""
+    """The names of the options in order; repeated options occur repeatedly."""
     _given: dict[str, list[str]] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
-        """Whether the option was given (a default does not count)."""
+        """Whether the option was given explicitly."""
         return self.parser.option(name).names[0] in self._given
 
     def value(self, name: str) -> Any:
-        """The value of an option that may be given once, or its default."""
+        """The value of a non-repeatable option, or its default."""
         values = self.values(name)
         if len(values) > 1:
             raise UsageError(f"--{name} is given {len(values)} times. Use it once.")
         return values[0] if values else self.parser.option(name).default
 
     def values(self, name: str) -> list[Any]:
-        """All values of an option, as they were given."""
+        """All values of an option, in order."""
         option = self.parser.option(name)
         return [self._converted(option, text) for text in self._given.get(option.names[0], [])]
 
@@ -85,7 +84,7 @@ class Options:
                 raise self.parser.error(f'Missing required argument "[{name}]"')
 
     def check_invalid(self, used: str, *others: str) -> None:
-        """Refuse every one of `others` together with `used`."""
+        """Reject every one of `others` together with `used`."""
         if self.has(used):
             for name in others:
                 if self.has(name):
@@ -99,7 +98,7 @@ class Options:
 
 
 class OptionParser:
-    """The options that a tool knows. `help` and `version` are always there."""
+    """The options of a tool. `help` and `version` are always included."""
 
     def __init__(self, tool: str, text: str, *, takes_abbreviations: bool = False) -> None:
         self.tool = tool
@@ -137,7 +136,7 @@ class OptionParser:
         return self._options[name]
 
     def parse(self, arguments: Sequence[str]) -> Options:
-        """Read a command line; without any word, and with --help, it ends in a UsageError that helps."""
+        """Parse a command line; with no words, or with --help, raise a UsageError with the help."""
         options = Options(self)
         words = list(arguments)
         while words:
@@ -156,7 +155,7 @@ class OptionParser:
         return options
 
     def error(self, message: str) -> UsageError:
-        """A sentence with the help below it."""
+        """A UsageError with a message and the help."""
         return UsageError(message, self.help_text())
 
     def help_text(self) -> str:
@@ -185,7 +184,7 @@ class OptionParser:
             if value:
                 raise UsageError(f"Option {option.names[0]} takes no argument.")
             return None
-        if value is not None:  # "--name=" gives an empty value
+        if value is not None:  # "--name=" means an empty value
             return value
         if option.value_is_optional:
             return words.pop(0) if words and not self._looks_like_an_option(words[0]) else None

@@ -1,4 +1,4 @@
-"""`kafka-broker-api-versions.sh`: which versions of which requests every broker answers."""
+"""`kafka-broker-api-versions.sh`: lists the API versions of every broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     return run(_parser(), _show, arguments)
 
 

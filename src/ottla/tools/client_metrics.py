@@ -1,6 +1,6 @@
-"""`kafka-client-metrics.sh`: which metrics clients shall push: listed, shown, changed and deleted.
+"""`kafka-client-metrics.sh`: lists, describes, alters and deletes the subscriptions to client metrics.
 
-Options, lines and exit codes are those of Kafka's tool.
+Options, output and exit codes are those of Kafka's tool.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SETTINGS = {"interval": "interval.ms", "metrics": "metrics", "match": "match"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     return run(_parser(), _work, arguments)
 
 

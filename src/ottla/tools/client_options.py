@@ -1,7 +1,7 @@
 """Settings of producers and consumers on a command line: a file, `name=value` words, and further options.
 
-What a file says is weakest, then come `name=value` words, then what the tool itself sets. Names that no
-client knows are left out with a warning, as Kafka's clients do.
+`name=value` words override the file, and the tool's own settings override both. Unknown names are ignored
+with a warning, as in Kafka's clients.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _ORIGIN = "the command line"
 
 
 def key_values(words: Iterable[str]) -> dict[str, str]:
-    """`name=value` words; a name alone has an empty value."""
+    """Parse `name=value` words; a name alone has an empty value."""
     return {name: value for name, _, value in (word.partition("=") for word in words)}
 
 
 def read_properties(path: str | None) -> dict[str, str]:
-    """What a properties file says; nothing without a file."""
+    """The settings in a properties file; none without a file."""
     if path is None:
         return {}
     with open(path, "rb") as file:
@@ -43,7 +43,7 @@ def either(
     warning: str,
     refusal: str = "Options --{newer} and --{older} cannot be specified together.",
 ) -> str:
-    """Of two names of an option the one that is used; both at once are refused, the older one is told of."""
+    """Return the used one of two names of an option, with a warning for the older one; both are an error."""
     if not options.has(older):
         return newer
     if options.has(newer):

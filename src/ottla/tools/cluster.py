@@ -1,4 +1,4 @@
-"""`kafka-cluster.sh`: the cluster's id, where its nodes listen, and forgetting a broker that is gone."""
+"""`kafka-cluster.sh`: shows the cluster id and the endpoints, and unregisters brokers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RACK_WIDTH = 10
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     commands = {"cluster-id": _cluster_id, "unregister": _unregister, "list-endpoints": _list_endpoints}
     return run(_parser(), commands, arguments)
 

@@ -1,6 +1,6 @@
-"""The Kafka-named commands: the module of each, and the Java classes that stand for it in books and scripts.
+"""The Kafka-named commands: the module of each, and its Java class names in books and scripts.
 
-`kafka-run-class` finds them here, and docs/tools.md lists them.
+`kafka-run-class` looks them up here, and docs/tools.md lists them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _NEW = "org.apache.kafka.tools"
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command; it is installed with and without `.sh` behind its name."""
+    """A command; it is installed with and without the suffix `.sh`."""
 
     name: str
     module: str
@@ -220,7 +220,7 @@ GONE = {
     "org.apache.kafka.connect.cli.ConnectDistributed": _NO_CONNECT,
     "org.apache.kafka.connect.mirror.MirrorMaker": _NO_CONNECT,
 }
-"""Classes that books name and that nothing here stands for, with what to do instead."""
+"""Java classes in books without a replacement here, and the alternative for each."""
 
 GONE_SCRIPTS = {
     "kafka-replay-log-producer": "kafka.tools.ReplayLogProducer",
@@ -230,5 +230,5 @@ GONE_SCRIPTS = {
 
 
 def by_class() -> dict[str, Command]:
-    """Java class -> the command that stands for it."""
+    """Java class -> the command that replaces it."""
     return {name: command for command in COMMANDS for name in command.classes}

@@ -1,7 +1,8 @@
-"""`kafka-configs.sh`: show and change settings of topics, brokers, loggers, groups and client metrics, and
-quotas and SCRAM credentials of users, clients and addresses.
+"""`kafka-configs.sh`: describes and alters settings of topics, brokers, loggers, groups and client metrics,
+and quotas and SCRAM credentials of users, clients and addresses.
 
-Options, lines and exit codes are those of Kafka's tool. Every failure is a line on standard error, code 1.
+Options, output and exit codes are those of Kafka's tool. Every failure is a line on standard error with exit
+code 1.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _CREDENTIAL = re.compile(r"(?:iterations=(-?[0-9]*),)?password=(.*)", re.DOTALL)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     return run(_parser(), _work, arguments)
 
 
@@ -111,7 +112,7 @@ def _types(options: Options) -> list[str]:
 
 
 def _names(options: Options) -> list[str]:
-    """The names in their order; an empty one is the default."""
+    """The names in order; an empty one is the default."""
     given = iter(options.values("entity-name"))
     named = [
         next(given) if name == "entity-name" else ""
@@ -215,7 +216,7 @@ def _deleted(options: Options) -> list[str]:
     return [name.strip() for text in options.values("delete-config") for name in text.split(",")]
 
 
-# Changing
+# Alter
 
 
 def _alter(admin: Admin, options: Options, types: Sequence[str], names: Sequence[str]) -> None:
@@ -325,7 +326,7 @@ def _alter_credentials(admin: Admin, user: str, added: Mapping[str, str], delete
     admin.alter_user_scram_credentials(changes).all()
 
 
-# Showing
+# Describe
 
 
 def _describe(admin: Admin, options: Options, types: Sequence[str], names: Sequence[str]) -> None:
@@ -369,7 +370,7 @@ def _resource(kind: str, name: str) -> ConfigResource:
 
 
 def _entries(admin: Admin, kind: str, name: str, *, describe_all: bool) -> list[ConfigEntry]:
-    """The settings to show of one entity: those that were changed for it, or all."""
+    """The settings of one entity to show: its own, or all."""
     from ottla.client.admin.configs import ConfigSource
 
     sources = {
@@ -412,7 +413,7 @@ def _entities(admin: Admin, kind: str) -> list[str]:
 
 
 def _groups_with_settings(admin: Admin) -> list[str] | None:
-    """None: the broker does not tell."""
+    """None if the broker hides it."""
     from ottla.client.admin.configs import ResourceType
     from ottla.wire.errors import ClusterAuthorizationFailed, UnsupportedVersion
 
@@ -465,10 +466,10 @@ def _describe_credentials(admin: Admin, names: Sequence[str]) -> None:
         if isinstance(outcome, Exception):
             print(f"Error retrieving SCRAM credential configs for user-principal '{user}': {outcome}")
             continue
-        told = ", ".join(
+        iterations = ", ".join(
             f"{one.mechanism.name.replace('_', '-')}=iterations={one.iterations}" for one in outcome
         )
-        print(f"SCRAM credential configs for user-principal '{user}' are {told}")
+        print(f"SCRAM credential configs for user-principal '{user}' are {iterations}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""`kafka-console-consumer.sh`: records of topics, printed as they come.
+"""`kafka-console-consumer.sh`: prints records of topics as they arrive.
 
-Options, output and exit codes are those of Kafka's tool: a record that cannot be shown ends it with 1, errors
-while it reads and a time that is over end it with 0. However it ends, it says how many records it processed,
-and a group has committed those and no more.
+Options, output and exit codes are those of Kafka's tool: it exits with 1 for a record that it cannot print,
+and with 0 after read errors and timeouts. In every case it reports the number of processed records, and a
+group has committed exactly those.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _GROUPS_MAX = 100_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     return run(_parser(), _work, arguments)
 
 
@@ -124,7 +124,7 @@ def _check(options: Options) -> None:
 
 
 def _groups(options: Options, file: dict[str, str], extra: dict[str, str]) -> str | None:
-    """The group, which may be named in several places if they agree."""
+    """The group; several options may name it, if they agree."""
     named = [options.value("group")] if options.has("group") else []
     named += [given["group.id"] for given in (file, extra) if "group.id" in given]
     groups = list(dict.fromkeys(named))
@@ -163,7 +163,7 @@ def _overrides(options: Options, given: dict[str, str], group: str | None) -> di
 
 
 def _start(options: Options) -> str | int:
-    """Where to begin in a partition."""
+    """The start position in a partition."""
     if not options.has("offset"):
         return "earliest" if options.has("from-beginning") else "latest"
     written: str = options.value("offset")
@@ -233,7 +233,7 @@ class _Printing:
         self._write = _writer()
 
     def run(self, count_max: int | None, timeout_ms: int) -> None:
-        """Until there have been `count_max` records, or none for `timeout_ms` (negative: for ever)."""
+        """Print until `count_max` records, or until none arrives for `timeout_ms` (negative: no limit)."""
         limit = -1 if count_max is None else count_max
         while limit == -1 or self.count < limit:
             wanted = _POLL_RECORDS if limit == -1 else min(_POLL_RECORDS, limit - self.count)
@@ -250,7 +250,7 @@ class _Printing:
                 return
 
     def _poll(self, wanted: int, timeout_ms: int) -> list[Any]:
-        """The next records. A broker that is not there yet is waited for, as one that went away is."""
+        """The next records. It waits for a broker that is not available yet, or no longer."""
         began = time.monotonic()
         last: ClientError | None = None
         while True:
@@ -282,7 +282,7 @@ class _Printing:
         sys.stdout.flush()
 
     def close(self) -> None:
-        """Go back to what was not printed, so that it is not committed, and close."""
+        """Seek back to the first unprinted record, so that it is not committed, and close."""
         first = {(record.topic, record.partition): record.offset for record in self._rest}
         assigned = self._consumer.assignment if first else frozenset()
         for partition in assigned:
@@ -292,7 +292,7 @@ class _Printing:
 
 
 def _writer() -> Callable[[bytes], object]:
-    """Bytes to standard output, or text where it takes no bytes."""
+    """Write bytes to standard output, or text if it accepts no bytes."""
     binary = getattr(sys.stdout, "buffer", None)
     if binary is None:
         return lambda shown: sys.stdout.write(shown.decode(errors="replace"))
@@ -306,7 +306,7 @@ def _complain(text: str) -> None:
 
 
 def _close_output() -> None:
-    """What is left in the buffer would be written at exit, and fail again."""
+    """Discard the buffered output, since Python would flush it at exit and fail again."""
     import os
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,8 +1,8 @@
-"""`kafka-console-producer.sh`: lines from standard input, each a record.
+"""`kafka-console-producer.sh`: sends each line of standard input as a record.
 
-Options, warnings and exit codes are those of Kafka's tool, and `--broker-list` is still taken. A record that
-could not be sent is told on standard error and the tool goes on; with `--sync` it ends. What was read when
-Ctrl-C comes is still sent.
+Options, warnings and exit codes are those of Kafka's tool, and `--broker-list` still works. A record that
+could not be sent is reported on standard error, and the tool continues; with `--sync` it exits. On Ctrl-C the
+lines read so far are still sent.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _SETTINGS = {
     "metadata.max.age.ms": "metadata-expiry-ms",
     "max.block.ms": "max-block-ms",
 }
-"""Settings of the producer, and the options that are stronger and have defaults of their own."""
+"""Producer settings, and the options that override them and have their own defaults."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     return run(_parser(), _work, arguments)
 
 
@@ -162,14 +162,14 @@ def _send_all(producer: Producer, topic: str, reader: LineReader, *, is_awaited:
         if is_awaited:
             producer.send(topic, line.value, line.key, line.headers).result()
             continue
-        tell = _teller(topic, line)
+        report = _delivery_reporter(topic, line)
         try:
-            producer.send(topic, line.value, line.key, line.headers, on_delivery=tell)
+            producer.send(topic, line.value, line.key, line.headers, on_delivery=report)
         except (ClientError, KafkaError) as error:
             _tell(topic, line, error)
 
 
-def _teller(topic: str, line: Line) -> Any:
+def _delivery_reporter(topic: str, line: Line) -> Any:
     def heard(report: DeliveryReport) -> None:
         if report.error is not None:
             _tell(topic, line, report.error)
@@ -186,7 +186,7 @@ def _tell(topic: str, line: Line, error: Exception) -> None:
 
 
 def _lines() -> Iterator[str]:
-    """Standard input line by line; on a terminal each is asked for."""
+    """The lines of standard input, with a prompt for each on a terminal."""
     prompt = ">" if sys.stdin.isatty() and sys.stdout.isatty() else ""
     lines = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")
     try:

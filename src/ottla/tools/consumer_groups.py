@@ -1,7 +1,7 @@
-"""`kafka-consumer-groups.sh`: list, describe and delete groups, reset and delete their offsets.
+"""`kafka-consumer-groups.sh`: lists, describes and deletes groups, resets and deletes their offsets.
 
-Options, tables, their order and exit codes are those of Kafka's tool. As there, a failure of the work itself
-is a line on standard output and leaves the exit code at 0: scripts look at the text.
+Options, tables, their order and exit codes are those of Kafka's tool. As there, a failed operation is a line
+on standard output with exit code 0, since scripts parse the text.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _TYPES = ("Classic", "Consumer")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     return run(_parser(), _work, arguments)
 
 
@@ -161,7 +161,7 @@ def _check(options: Options) -> None:
 
 
 def _check_available(options: Options) -> None:
-    """Some options are there with some actions alone."""
+    """Check options that are valid only with some actions."""
     for name, actions in (
         ("members", ("describe",)),
         ("verbose", ("describe",)),
@@ -198,7 +198,7 @@ def _validate_regex(written: str) -> None:
 
 
 def _named(options: Options, name: str, known: Sequence[str], what: str) -> list[str]:
-    """The states or types that an option names."""
+    """Parse the states or types in an option."""
     written = options.value(name)
     if not written:
         return []
@@ -239,7 +239,7 @@ def _list(admin: Admin, options: Options) -> None:
 def _groups(
     admin: Admin, options: Options, states: Sequence[str] = (), types: Sequence[str] = ()
 ) -> list[GroupListing]:
-    """The groups of consumers, in the order in which Kafka's tool lists them."""
+    """The consumer groups, in the order of Kafka's tool."""
     from ottla.operations.java_order import map_order, string_hash
 
     found = admin.list_consumer_groups(states=states, types=types, timeout_ms=options.value("timeout"))
@@ -248,7 +248,7 @@ def _groups(
 
 
 def wanted_groups(admin: Admin, options: Options) -> list[str]:
-    """The groups that the command line names."""
+    """The groups on the command line."""
     if options.has("all-groups"):
         return [one.group_id for one in _groups(admin, options)]
     return list(dict.fromkeys(options.values("group")))
@@ -277,7 +277,7 @@ def _describe(admin: Admin, options: Options) -> None:
 
 
 def _is_shown(group: ConsumerGroupDescription, rows: int) -> bool:
-    """Whether a group has anything to show; says what state it is in where that is of interest."""
+    """Whether a group has anything to show; prints its state if that explains the result."""
     state = str(group.state)
     if state == "Dead":
         tell_error(f"Consumer group '{group.group_id}' does not exist.")

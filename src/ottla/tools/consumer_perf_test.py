@@ -1,6 +1,6 @@
-"""`kafka-consumer-perf-test.sh`: how fast records are read. Options and lines are those of Kafka's tool.
+"""`kafka-consumer-perf-test.sh`: measures consumer throughput, with the options and output of Kafka's tool.
 
-`--broker-list` is still taken. `--date-format` knows the letters y, M, d, H, m, s and S of Java's formats.
+`--broker-list` still works. `--date-format` supports the letters y, M, d, H, m, s and S of Java's formats.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HEADER = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     return run(_parser(), _work, arguments)
 
 
@@ -122,7 +122,7 @@ def _overrides(options: Options, given: dict[str, str]) -> dict[str, object]:
 
 
 class _Reading:
-    """The measurement: what was read, and how long the group took to share out the partitions."""
+    """The measurement: records read, and the time spent in rebalances."""
 
     def __init__(self, consumer: Consumer[bytes | None, bytes | None], options: Options) -> None:
         self._consumer = consumer
@@ -171,7 +171,7 @@ class _Reading:
             )
 
     def _poll(self) -> list[Any]:
-        """The next records. A broker that is not there yet is waited for."""
+        """The next records. It waits for a broker that is not available yet."""
         try:
             return self._consumer.poll(_POLL_SECONDS)
         except Disconnected as error:
@@ -222,7 +222,7 @@ _LETTERS = {"y": "%Y", "M": "%m", "d": "%d", "H": "%H", "m": "%M", "s": "%S"}
 
 
 def _date(moment_ms: int, written: str) -> str:
-    """A moment in a format of Java's SimpleDateFormat."""
+    """Format a time with a pattern of Java's SimpleDateFormat."""
     moment = datetime.fromtimestamp(moment_ms / 1000, UTC).astimezone()
 
     def shown(found: re.Match[str]) -> str:

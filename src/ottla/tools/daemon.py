@@ -1,4 +1,4 @@
-"""What `-daemon` of Kafka's scripts does."""
+"""The option `-daemon` of Kafka's scripts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 
 def run_apart(tool: str, arguments: Sequence[str], service: str) -> int:
-    """Start a tool in a session of its own and return at once. It writes to a file in LOG_DIR, or `logs`."""
+    """Start a tool in a new session and return at once. Its output goes to a file in LOG_DIR, or `logs`."""
     directory = os.environ.get("LOG_DIR") or "logs"
     os.makedirs(directory, exist_ok=True)
     with open(os.path.join(directory, f"{service}.out"), "ab") as output:

@@ -1,4 +1,4 @@
-"""`kafka-delete-records.sh`: delete what lies before an offset, for the partitions that a JSON file names."""
+"""`kafka-delete-records.sh`: deletes the records before given offsets of partitions, from a JSON file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VERSION = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     return run(_parser(), _delete, arguments)
 
 

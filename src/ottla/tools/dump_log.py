@@ -1,7 +1,7 @@
-"""`kafka-dump-log.sh`: what is in the files of a log: batches and records, indexes, producers, snapshots.
+"""`kafka-dump-log.sh`: dumps the files of a log: batches and records, indexes, producers, snapshots.
 
-It reads files and nothing else, so it works on a running broker's directory and on a copy. Rule: what it
-finds wrong goes to standard error, after everything that it could read went to standard output.
+It only reads files, so it works on a running broker's directory and on a copy. Rule: damage is reported on
+standard error, after everything readable went to standard output.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Pairs = dict[str, list[tuple[int, int]]]
 
 @dataclass(slots=True)
 class _Findings:
-    """What is wrong, by file, to be told at the end."""
+    """The problems found, by file, for the report at the end."""
 
     index_mismatches: _Pairs = field(default_factory=dict)
     timestamp_mismatches: _Pairs = field(default_factory=dict)
@@ -62,7 +62,7 @@ class _Findings:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     return run(_parser(), _dump, arguments)
 
 
@@ -124,7 +124,7 @@ def _dump(options: Options) -> int:
 
 
 class _LogDump:
-    """Shows logs and snapshots of metadata."""
+    """Dumps logs and metadata snapshots."""
 
     def __init__(self, options: Options, findings: _Findings) -> None:
         self._findings = findings
@@ -171,7 +171,7 @@ class _LogDump:
 
 
 def _decoder(options: Options) -> decoders.Decoder | None:
-    """The decoder of an internal topic, if one is asked for, or of single values."""
+    """The decoder of an internal topic, if one was chosen, or of single values."""
     chosen: dict[str, Callable[[], decoders.Decoder]] = {
         "offsets-decoder": decoders.offsets,
         "transaction-log-decoder": decoders.transaction_log,
@@ -218,7 +218,7 @@ def _dump_index(path: str, options: Options, findings: _Findings) -> None:
     for number in range(index.count):
         offset, position = index.entry(number)
         if number and offset == index.base_offset:
-            return  # the rest of the file was made in advance and never used
+            return  # the rest of the file is preallocated and unused
         found = _first_batch(path, log, position, options.value("max-message-size")).last_offset
         if found != offset:
             _note(findings.index_mismatches, path, offset, found)

@@ -1,6 +1,6 @@
-"""`kafka-e2e-latency.sh`: how long a record takes from a producer to a consumer, one at a time.
+"""`kafka-e2e-latency.sh`: measures the time of a record from a producer to a consumer, one at a time.
 
-Options, lines and exit codes are those of Kafka's tool; the positions of arguments that it took before 4.2
+Options, output and exit codes are those of Kafka's tool; the positional arguments of versions before 4.2
 still work.
 """
 
@@ -29,7 +29,7 @@ _BLOCK_MS_MAX = 2**63 - 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or any(word in [f"--{name}" for name in _NAMED] for word in words):
         return run(_parser(), _work, words)

@@ -1,7 +1,7 @@
-"""What every Kafka-named tool has in common: how it ends.
+"""The entry point that every Kafka-named tool shares: error handling and exit codes.
 
-No traceback reaches a user. Bad use and failures are one line on standard error and exit code 1, a reader
-that closes the pipe (`| head`) ends the tool quietly, and Ctrl-C ends it with 130.
+No traceback reaches a user. Usage errors and failures are one line on standard error with exit code 1; if the
+reader closes the pipe (`| head`), the tool exits quietly; Ctrl-C exits with 130.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _INTERRUPTED = 130
 
 
 def run(parser: OptionParser, work: Callable[[Options], int], arguments: Sequence[str] | None = None) -> int:
-    """Read the command line, do the work, and end as tools do; the exit code."""
+    """Parse the command line, run the tool, handle errors; return the exit code."""
 
     def read_and_work() -> int:
         options = parser.parse(sys.argv[1:] if arguments is None else arguments)
@@ -33,7 +33,7 @@ def run(parser: OptionParser, work: Callable[[Options], int], arguments: Sequenc
 
 
 def finish(work: Callable[[], int]) -> int:
-    """Do the work of a tool and end as tools do; the exit code."""
+    """Run a tool's work with the common error handling; return the exit code."""
     try:
         code = work()
         sys.stdout.flush()
@@ -46,7 +46,7 @@ def finish(work: Callable[[], int]) -> int:
             print(error.help_text, file=sys.stderr)
         return 1
     except BrokenPipeError:
-        # What is left in the buffer would be written at exit, and fail again.
+        # Python would flush the rest of the buffer at exit, and fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""What tools say of features: the levels that belong to a release, and what a level needs of others."""
+"""Text about features: the levels of a release, and the dependencies of a level."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ RELEASE_FEATURES = (
     "share.version",
     "streams.version",
 )
-"""The features that have a level in every release, in the order in which they are shown."""
+"""The features that have a level in every release, in the order of the output."""
 METADATA = "metadata.version"
 
 
 def short(text: str) -> int:
-    """A number of 16 bits; ValueError for anything else."""
+    """Parse a 16-bit number; raises ValueError for anything else."""
     number = int(text)
     if not -(2**15) <= number < 2**15:
         raise ValueError(text)
@@ -25,7 +25,7 @@ def short(text: str) -> int:
 
 
 def feature_level(text: str) -> tuple[str, int]:
-    """`feature=level`."""
+    """Parse `feature=level`."""
     name, equals, level = text.partition("=")
     if not equals:
         raise Failure(f"Can't parse feature=level string {text}: equals sign not found.")
@@ -38,7 +38,7 @@ def feature_level(text: str) -> tuple[str, int]:
 
 
 def level_of_release(release: str) -> int:
-    """The level of metadata.version that a release stands for."""
+    """The metadata.version level of a release."""
     from ottla.controller.feature_levels import metadata_version_of_release
 
     try:
@@ -48,7 +48,7 @@ def level_of_release(release: str) -> int:
 
 
 def mapping_lines(release: str | None) -> list[str]:
-    """The levels of all features in a release; without one: in the newest."""
+    """The levels of all features in a release; without one, in the newest."""
     from ottla.controller.feature_levels import METADATA_VERSION_LATEST, default_level, metadata_version
 
     release = release or metadata_version(METADATA_VERSION_LATEST).name
@@ -60,7 +60,7 @@ def mapping_lines(release: str | None) -> list[str]:
 
 
 def dependency_lines(name: str, level: int) -> list[str]:
-    """What a level of a feature needs."""
+    """The dependencies of a feature's level."""
     from ottla.controller.feature_levels import SUPPORTED_FEATURES, dependencies, metadata_version
 
     if name == METADATA:

@@ -1,4 +1,4 @@
-"""`kafka-features.sh`: the levels of the cluster's features, and changes to them."""
+"""`kafka-features.sh`: describes and changes the feature levels of the cluster."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     commands = {
         "describe": _describe,
         "upgrade": _upgrade,

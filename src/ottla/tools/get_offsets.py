@@ -1,7 +1,7 @@
-"""`kafka-get-offsets.sh`: the offsets of partitions at one time, a line for each.
+"""`kafka-get-offsets.sh`: prints the offset of each partition for a given time.
 
-Options, lines and exit codes are those of Kafka's tool, and `--broker-list` is still taken. Partitions whose
-offset cannot be had are told on standard error and left out.
+Options, output and exit codes are those of Kafka's tool, and `--broker-list` still works. Partitions without
+an available offset are reported on standard error and skipped.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NOWHERE = -1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     return run(_parser(), _work, arguments)
 
 
@@ -115,10 +115,10 @@ def _time(written: str) -> int:
     )
 
 
-# Which partitions
+# Selecting partitions
 
 _Allows = Callable[[str, int | None], bool]
-"""Whether a partition is wanted; without a number: whether any of the topic may be."""
+"""Whether a partition is selected; without a number, whether any partition of the topic may be."""
 
 
 def _filter(options: Options) -> _Allows:

@@ -1,4 +1,4 @@
-"""`kafka-groups.sh`: list the groups of all kinds, with Kafka's options, columns and exit codes."""
+"""`kafka-groups.sh`: lists groups of all types, with Kafka's options, columns and exit codes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WIDTH = 20
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     return run(_parser(), _work, arguments)
 
 

@@ -1,4 +1,4 @@
-"""`kafka-leader-election.sh`: have partitions led by their preferred replica, or by one out of sync."""
+"""`kafka-leader-election.sh`: elects preferred replicas, or replicas out of sync, as leaders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ONE_OF = ("topic", "all-topic-partitions", "path-to-json-file")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     return run(_parser(), _elect, arguments)
 
 
@@ -101,7 +101,7 @@ def _election_type(options: Options) -> ElectionType:
 
 
 def _places(options: Options) -> list[TopicPartition] | None:
-    """The partitions that are asked for; None for all."""
+    """The partitions on the command line; None for all."""
     if options.has("topic"):
         return [TopicPartition(options.value("topic"), options.value("partition"))]
     if options.has("all-topic-partitions"):

@@ -1,4 +1,4 @@
-"""Lines of text as records: `headers<delimiter>key<separator>value`, each part where it is asked for.
+"""Parses lines of text into records: `headers<delimiter>key<separator>value`, each part optional.
 
 The rules and the errors are those of Kafka's LineMessageReader.
 """
@@ -15,7 +15,7 @@ _EXCEPTION = "org.apache.kafka.common.KafkaException"
 
 
 class Line(NamedTuple):
-    """A record that stood on a line."""
+    """The record in a line."""
 
     key: bytes | None
     value: bytes | None
@@ -23,7 +23,7 @@ class Line(NamedTuple):
 
 
 class LineReader:
-    """Reads lines by the properties of `--reader-property`."""
+    """Parses lines according to the properties of `--reader-property`."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._parses_key = _is_true(properties, "parse.key")
@@ -60,7 +60,7 @@ class LineReader:
                 raise _failure(f"null.marker and {name} may not be equal")
 
     def read(self, line: str) -> Line:
-        """The record of the next line, which has no line end."""
+        """Parse the next line, which has no line ending."""
         self._number += 1
         headers = self._part(self._parses_headers, line, 0, self._delimiter, "headers delimiter")
         start = 0 if headers is None else len(headers) + len(self._delimiter)

@@ -1,4 +1,4 @@
-"""`kafka-log-dirs.sh`: which replicas lie in which log directories, how large they are, how far behind."""
+"""`kafka-log-dirs.sh`: describes log directories: their replicas, with size and lag."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     return run(_parser(), _describe, arguments)
 
 

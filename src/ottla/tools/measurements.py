@@ -1,4 +1,4 @@
-"""What the tools that measure have in common: a pace to keep, and the table of a client's metrics."""
+"""The code that the measuring tools share: a rate limiter, and the table of a client's metrics."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ def now_ms() -> int:
 
 
 class Pace:
-    """Keeps what is sent at a number a second; negative is as fast as can be."""
+    """Limits the rate of sends; a negative rate means no limit."""
 
     def __init__(self, per_second: float) -> None:
         self._per_second = per_second
         self._start = time.monotonic()
 
     def keep(self, done: int) -> None:
-        """Wait if `done` is ahead of the pace."""
+        """Wait if `done` is ahead of the rate."""
         if self._per_second < 0:
             return
         while self._per_second == 0:
@@ -31,7 +31,7 @@ class Pace:
 
 
 def print_metrics(group: str, client_id: str, metrics: Mapping[str, int]) -> None:
-    """As Kafka's tools print the metrics of a client; the names are those that ours has."""
+    """Format a client's metrics like Kafka's tools, under our own names."""
     names = {
         f"{group}:{name.replace('_', '-')}:{{client-id={client_id}}}": value
         for name, value in metrics.items()
@@ -43,7 +43,7 @@ def print_metrics(group: str, client_id: str, metrics: Mapping[str, int]) -> Non
 
 
 def rate(amount: float, seconds: float, digits: int) -> str:
-    """So much a second, as Java writes it, which divides by zero as well."""
+    """Units per second, formatted as in Java, including a division by zero."""
     if seconds:
         return f"{amount / seconds:.{digits}f}"
     return "Infinity" if amount else "NaN"

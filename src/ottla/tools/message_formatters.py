@@ -1,7 +1,7 @@
-"""How the console consumer shows a record: the formatters of Kafka's tool, by the names of their classes.
+"""The formatters of the console consumer, by the names of their Java classes.
 
-A formatter turns a record into the bytes to print. Those of internal topics print what Kafka 4.3 prints under
-the names of today, and under the names that their classes had before 4.0 the text of those versions.
+A formatter turns a record into the bytes to print. The formatters of internal topics print the text of Kafka
+4.3 under their current class names, and the text of versions before 4.0 under the old ones.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _LEGACY_OFFSET_COMMIT, _OFFSET_COMMIT, _GROUP_METADATA = 0, 1, 2
 
 
 class CannotShow(Exception):
-    """A record that the formatter is not for, or that it cannot read."""
+    """A record that the formatter does not support or cannot decode."""
 
 
 def formatter_of(name: str, properties: Mapping[str, str]) -> Formatter | None:
-    """The formatter of a class; None if there is none of this name."""
+    """The formatter of a class; None for an unknown name."""
     maker = _MAKERS.get(name)
     return None if maker is None else maker(properties)
 
@@ -46,7 +46,7 @@ def formatter_of(name: str, properties: Mapping[str, str]) -> Formatter | None:
 
 
 class _Default:
-    """Key, value and what else is asked for, with separators."""
+    """Prints the key, the value and other requested parts, with separators."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         def wants(name: str, default: str = "false") -> bool:
@@ -134,7 +134,7 @@ def _number(kind: str, layout: str, text: Callable[[Any], str]) -> Deserializer:
 
 
 def _float_text(value: float) -> str:
-    """A number of 32 bits with as many digits as tell it from its neighbours."""
+    """Format a 32-bit float with just enough digits to identify it."""
     texts = [f"{value:.{digits}g}" for digits in range(1, 10)]
     exact = struct.pack(">f", value)
     return java_order.double_text(
@@ -152,7 +152,7 @@ def _uuid(content: bytes) -> str:
 
 
 def _bytes_text(content: bytes) -> str:
-    """As Kafka's class Bytes shows itself."""
+    """Format bytes like Kafka's class Bytes."""
     return "".join(chr(one) if 32 <= one < 127 and one != 92 else f"\\x{one:02X}" for one in content)
 
 
@@ -231,7 +231,7 @@ def _share_group_state(properties: Mapping[str, str]) -> Formatter:
     return _as_json(share_records, {0, 1})
 
 
-# The same as versions before 4.0 showed them
+# The output format of versions before 4.0
 
 
 def _old_offsets(properties: Mapping[str, str]) -> Formatter:

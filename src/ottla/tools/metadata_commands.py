@@ -1,7 +1,7 @@
 """The commands of the metadata shell: cat, cd, exit, find, help, history, ls, man, pwd and tree.
 
-A bad command is a line of output, as everything else is: the shell goes on. Paths may have patterns as those
-of other shells have (`*`, `?`, `{a,b}`), and `.` and `..`.
+An invalid command prints an error line, and the shell continues. Paths may contain the usual shell patterns
+(`*`, `?`, `{a,b}`), and `.` and `..`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _COLUMN_WIDTH_MIN = 4
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What a command is for, and the words that it takes: at least `lowest`, at most `highest` of them."""
+    """The description of a command, and the number of its arguments: from `lowest` to `highest`."""
 
     text: str
     run: Callable[[Shell, list[str]], Iterator[str]]
@@ -34,7 +34,7 @@ class Command:
 
 @dataclass(slots=True)
 class Shell:
-    """Where somebody stands in the tree. `width` is that of his screen, if he has one."""
+    """The state of a shell: its working directory. `width` is the width of the screen, if there is one."""
 
     root: Directory
     is_interactive: bool = False
@@ -44,7 +44,7 @@ class Shell:
     is_over: bool = False
 
     def run(self, words: Sequence[str]) -> Iterator[str]:
-        """The lines that a command prints."""
+        """Run a command; return the lines that it prints."""
         given = list(words)
         while given and not given[-1]:
             given.pop()
@@ -67,13 +67,13 @@ class Shell:
             yield from found.run(self, arguments)
 
     def names(self) -> list[str]:
-        """The commands that there are here."""
+        """All commands."""
         return [
             name for name, command in COMMANDS.items() if self.is_interactive or not command.is_for_shell_only
         ]
 
     def _find(self, name: str) -> Command | str:
-        """The command of a name or of its beginning, or what is wrong with it."""
+        """Find a command by its name or a prefix; otherwise return an error."""
         names = self.names()
         if name in names:
             return COMMANDS[name]
@@ -88,7 +88,7 @@ class Shell:
         return f"invalid choice: '{name}' (choose from {choices})"
 
     def find(self, pattern: str) -> Iterator[tuple[list[str], Node]]:
-        """The nodes that a path with patterns leads to, each with its own path."""
+        """The nodes that match a path with patterns, each with its own path."""
         full = pattern if pattern.startswith("/") else f"{self.directory}/{pattern}"
         yield from _matching(plain_components(full), self.root, [])
 
@@ -108,7 +108,7 @@ def _problem(command: Command, arguments: list[str]) -> str | None:
 
 
 def plain_components(path: str) -> list[str]:
-    """The names on a path, with `.` and `..` worked out."""
+    """The names in a path, with `.` and `..` resolved."""
     found: list[str] = []
     for name in path.split("/"):
         if name == "..":
@@ -133,7 +133,7 @@ def _matching(components: list[str], node: Node, path: list[str]) -> Iterator[tu
 
 
 def pattern_of(component: str) -> re.Pattern[str] | None:
-    """The pattern that a name on a path stands for; None for a plain name, as are those with bad braces."""
+    """The regular expression of a name in a path; None for a plain name or unbalanced braces."""
     written = []
     is_plain, is_in_group = True, False
     characters = iter(component)
@@ -162,7 +162,7 @@ def pattern_of(component: str) -> re.Pattern[str] | None:
 
 
 def completions(shell: Shell, prefix: str) -> list[str]:
-    """The paths that begin like this; directories end with a slash."""
+    """The paths with this prefix; directories end with a slash."""
     above, slash, beginning = prefix.rpartition("/")
     full = f"{above}/" if prefix.startswith("/") else f"{shell.directory}/{above}"
     node: Node | None = shell.root
@@ -292,7 +292,7 @@ def _man(shell: Shell, arguments: list[str]) -> Iterator[str]:
 
 
 def usage_lines(name: str, command: Command, *, has_help: bool = False) -> Iterator[str]:
-    """How a command is used."""
+    """The usage line of a command."""
     shown = command.argument
     if command.highest is None:
         repeated = f"[{shown} ...]"
@@ -342,7 +342,7 @@ def _ls(shell: Shell, targets: list[str]) -> Iterator[str]:
 
 
 def columns(entries: list[str], width: int | None) -> Iterator[str]:
-    """Entries in as many columns as a screen has room for, from top to bottom; in one without a screen."""
+    """Format entries in columns that fit the screen, top to bottom; in one column without a screen."""
     count_max = 1 if width is None else max(1, width // _COLUMN_WIDTH_MIN)
     for count in range(min(count_max, max(1, len(entries))), 0, -1):
         rows = -(-len(entries) // count)

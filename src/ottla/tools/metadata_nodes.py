@@ -1,7 +1,7 @@
 """The metadata of a cluster as a tree of named nodes, with the names and texts of Kafka's metadata shell.
 
-A node is a text (a file) or a `Directory`. Directories make their children when they are asked for, so that a
-large cluster costs what is looked at.
+A node is a text (a file) or a `Directory`. Directories create their children on demand, so that only visited
+nodes of a large cluster cost time.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ Node = str | Directory
 
 
 def root(image: ClusterImage) -> Directory:
-    """The whole tree: /image is the metadata, /local this program."""
+    """The complete tree: /image is the metadata, /local this program."""
     return _fixed(
         {
             "image": lambda: _image(image),
@@ -83,7 +83,7 @@ def _fixed(makers: Mapping[str, Callable[[], Node]]) -> Directory:
 def _listing(
     entries: Mapping[K, V], show: Callable[[V], Node], name_of: Callable[[K], str], read: Callable[[str], K]
 ) -> Directory:
-    """A directory of the entries of a table; `read` may raise ValueError for what is no name of an entry."""
+    """A directory of the entries of a table; `read` parses a name and may raise ValueError."""
 
     def child(name: str) -> Node | None:
         try:
@@ -263,7 +263,7 @@ def _quotas(quotas: Mapping[str, float]) -> Directory:
 
 
 def entity_name(entity: QuotaEntity) -> str:
-    """Whose quota it is, like clientId(app)_user(ann); brackets in names have a backslash before them."""
+    """The name of a quota entity, like clientId(app)_user(ann), with brackets escaped by a backslash."""
     names = dict(entity)
     return "_".join(
         f"{shown}({_escaped(name)})"
@@ -281,7 +281,7 @@ _ENTITY_PART = re.compile(r"(clientId|ip|user)\(((?:[^\\)]|\\.)*)\)(?:_(?=.)|$)"
 
 
 def read_entity(text: str) -> QuotaEntity:
-    """The reverse of `entity_name`; ValueError for what is none."""
+    """Parse the output of `entity_name`; raises ValueError if it is invalid."""
     kinds = {shown: part for part, shown in _QUOTA_PARTS.items()}
     parts: dict[str, str | None] = {}
     position = 0
@@ -295,7 +295,7 @@ def read_entity(text: str) -> QuotaEntity:
     return frozenset(parts.items())
 
 
-# Who may do what, and who people are
+# ACLs and users
 
 
 def acl_text(acl: AccessControlEntryRecord) -> str:
@@ -320,7 +320,7 @@ def _credential_text(record: UserScramCredentialRecord) -> str:
 
 
 def _token_text(record: DelegationTokenRecord) -> str:
-    """Brackets and all as Kafka's shell writes them."""
+    """Format like Kafka's shell, with brackets."""
     return (
         f"DelegationTokenDatatokenId={record.token_id}(owner={record.owner}"
         f"(tokenRequester={record.requester}(renewers={' '.join(record.renewers)},"

@@ -1,4 +1,4 @@
-"""`kafka-metadata-quorum.sh`: who leads the metadata log, how far everybody is, and who belongs to it."""
+"""`kafka-metadata-quorum.sh`: describes the metadata quorum, and adds and removes controllers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NO_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     commands = {"describe": _describe, "add-controller": _add, "remove-controller": _remove}
     return run(_parser(), commands, arguments)
 

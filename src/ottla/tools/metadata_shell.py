@@ -1,8 +1,8 @@
-"""`kafka-metadata-shell.sh`: look at the metadata of a cluster as at a tree of files. It changes nothing.
+"""`kafka-metadata-shell.sh`: browses the metadata of a cluster as a tree of files, read-only.
 
 `--snapshot` names a snapshot (`.checkpoint`) or a segment (`.log`) of the metadata log, ours or Kafka's. With
-a command it runs that one; without any it reads commands until `exit` or the end of the input. The data
-directory must not be in use: it is locked meanwhile.
+a command it runs only that command; otherwise it reads commands until `exit` or the end of the input. The
+data directory must not be in use: the tool locks it meanwhile.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PROMPT = ">> "
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
 
     def work() -> int:
         options = _parser().parse_intermixed_args(sys.argv[1:] if arguments is None else arguments)
@@ -78,7 +78,7 @@ def _run(path: str, command: list[str]) -> None:
 
 @contextmanager
 def _locked(directory: str) -> Iterator[None]:
-    """Keep brokers and controllers away from a data directory, if this is one."""
+    """Lock a data directory against brokers and controllers; do nothing if it is not one."""
     path = os.path.join(directory, ".lock")
     if not os.path.exists(path):
         yield
@@ -100,7 +100,7 @@ def _locked(directory: str) -> Iterator[None]:
 
 
 def load(path: str) -> ClusterImage:
-    """What the records of a file make up; Failure for a file that cannot be right."""
+    """Replay the records of a file; raises Failure if the file is invalid."""
     with open(path, "rb") as file:
         content = file.read()
     image = ClusterImage()
@@ -125,7 +125,7 @@ def _replay(image: ClusterImage, content: Buffer, position: int, header: BatchHe
     image.timestamp_ms = header.max_timestamp
 
 
-# Talking to somebody
+# Interaction
 
 
 def _talk(shell: Shell) -> None:
@@ -160,10 +160,10 @@ def _answer(shell: Shell, line: str) -> None:
 
 
 def _complete_words(shell: Shell) -> None:
-    """Let the terminal's Tab complete commands and paths, and its arrows bring back what was typed."""
+    """Set up Tab completion of commands and paths, and the history of the arrow keys."""
     try:
         import readline
-    except ImportError:  # a Python that was built without it
+    except ImportError:  # Python was built without readline
         return
     readline.set_completer_delims(" \t\n")
     readline.set_completer(_completer(shell, lambda: readline.get_line_buffer()[: readline.get_begidx()]))

@@ -1,10 +1,9 @@
-"""The processes on this machine that are Ottla nodes, known by their command lines.
+"""Finds the Ottla nodes among the processes of this machine, by their command lines.
 
 A node is a Python process whose program is `kafka-server-start`, `kafka-run-class kafka.Kafka`, `ottla
-serve`, `ottla start` for one node, or a child of `ottla cluster up`. The words are compared one by one, so
-that an editor or a search that merely names such a program is never taken for one. A process is signalled
-through a handle that is opened before it is looked at again: a number that was given to another process in
-the meantime harms nobody.
+serve`, `ottla start` for one node, or a child of `ottla cluster up`. Arguments are compared one by one, so
+that an editor or a search whose arguments contain such a name does not match. A signal goes through a handle
+that is opened before the process is checked again, so that it cannot hit another process with a reused id.
 """
 
 from __future__ import annotations
@@ -43,18 +42,18 @@ _INTERPRETER_OPTIONS_WITH_VALUE = frozenset({"-W", "-X", "--check-hash-based-pyc
 
 @dataclass(frozen=True, slots=True)
 class NodeProcess:
-    """A process that is a node."""
+    """A process that runs a node."""
 
     pid: int
     words: tuple[str, ...]
-    """What its program was given: a file and settings."""
+    """The arguments of its program: a file and settings."""
     is_serve: bool
-    """Whether the words are those of `ottla serve` or `ottla start`, which need no file."""
+    """Whether it is `ottla serve` or `ottla start`, which need no file."""
     directory: str
     environment: dict[str, str] = field(default_factory=dict)
 
     def configuration(self) -> BrokerConfig:
-        """What it was started with, read again; OSError, ConfigError or ValueError where that fails."""
+        """Load its configuration again; raises OSError, ConfigError or ValueError if that fails."""
         from ottla import properties
         from ottla.config import BrokerConfig, development_config
         from ottla.operations.configuration import parse_overrides, read
@@ -83,13 +82,13 @@ class NodeProcess:
 
 
 def node_processes(root: Path = PROCESSES) -> list[NodeProcess]:
-    """The nodes that run, by process id."""
+    """The running nodes, by process id."""
     found = (_node(root, pid, words) for pid, words in _command_lines(root))
     return sorted((node for node in found if node is not None), key=lambda node: node.pid)
 
 
 def send_signal(node: NodeProcess, number: signal.Signals, root: Path = PROCESSES) -> bool:
-    """Signal a node; False if it has ended."""
+    """Signal a node; False if it has exited."""
     try:
         handle = os.pidfd_open(node.pid) if hasattr(os, "pidfd_open") else None
     except ProcessLookupError:
@@ -110,7 +109,7 @@ def send_signal(node: NodeProcess, number: signal.Signals, root: Path = PROCESSE
 
 
 def program_of(words: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
-    """The module that a command line runs and what that is given, if it is one that may run a node."""
+    """The module that a command line runs and its arguments, if the module may run a node."""
     if not words or not os.path.basename(words[0]).startswith("python"):
         return None
     rest = list(words[1:])
@@ -130,7 +129,7 @@ def program_of(words: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
 
 
 def words_of_node(words: Sequence[str]) -> tuple[tuple[str, ...], bool] | None:
-    """What a node was given by a command line, and whether that needs no file; None if it runs no node."""
+    """The node's arguments and whether it needs no file; None if the command line runs no node."""
     program = program_of(words)
     if program is None:
         return None
@@ -179,7 +178,7 @@ def _node(root: Path, pid: int, words: tuple[str, ...]) -> NodeProcess | None:
 
 
 def _is_supervisor(node: NodeProcess) -> bool:
-    """Whether it runs several nodes, as `ottla start --nodes 3` does: its children are the nodes."""
+    """Whether it runs several nodes, like `ottla start --nodes 3`: then its children are the nodes."""
     if not node.is_serve:
         return False
     try:
@@ -191,7 +190,7 @@ def _is_supervisor(node: NodeProcess) -> bool:
 
 
 def _surroundings(process: Path) -> tuple[str, dict[str, str]]:
-    """The directory and the environment that a process has; ours where the system does not tell."""
+    """The working directory and environment of a process; our own if the system hides them."""
     try:
         directory = os.readlink(process / "cwd")
         entries = (process / "environ").read_bytes().split(b"\0")
@@ -209,14 +208,14 @@ def _command_lines(root: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
         if entry.name.isdecimal():
             try:
                 content = (entry / "cmdline").read_bytes()
-            except OSError:  # it has ended, or is not ours to look at
+            except OSError:  # it has exited, or belongs to another user
                 continue
             yield int(entry.name), tuple(map(os.fsdecode, content.rstrip(b"\0").split(b"\0")))
 
 
 def _told_by_ps() -> Iterator[tuple[int, tuple[str, ...]]]:
-    """For systems without /proc. Words with blanks in them fall apart, and are then no node's."""
-    told = subprocess.run(["ps", "-axo", "pid=,command="], capture_output=True, text=True, check=False)
-    for line in told.stdout.splitlines():
+    """For systems without /proc. Arguments with blanks are split there, and do not match a node."""
+    listing = subprocess.run(["ps", "-axo", "pid=,command="], capture_output=True, text=True, check=False)
+    for line in listing.stdout.splitlines():
         pid, *words = line.split()
         yield int(pid), tuple(words)

@@ -1,6 +1,6 @@
-"""Resets of a group's offsets: which partitions, to which offsets, and how that is shown.
+"""Offset resets of a group: selects partitions, computes the new offsets, prints them.
 
-Rule: an offset that a partition does not have becomes the nearest one that it has, as in Kafka's tool.
+Rule: an offset outside a partition's range becomes the nearest one inside, as in Kafka's tool.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _UNKNOWN = -1
 
 
 def reset(admin: Admin, options: Options, groups: Sequence[str]) -> None:
-    """Reset the offsets of groups, or show what that would do."""
+    """Reset the offsets of groups, or only print the plan."""
     timeout_ms = options.value("timeout")
     described = admin.describe_consumer_groups(groups, timeout_ms=timeout_ms)
     plans: dict[str, _Plan] = {}
@@ -94,14 +94,14 @@ def _as_csv(plans: Mapping[str, _Plan], *, with_group: bool) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Texts that may need quotes have them, and long ones, which nobody looks through."""
+    """Quote texts that may need it; long ones are quoted unchecked."""
     if len(text) < _QUOTED_FROM_LENGTH and all(character > "," for character in text):
         return text
     doubled = text.replace('"', '""')
     return f'"{doubled}"'
 
 
-# Which partitions
+# Selecting partitions
 
 
 def _partitions(admin: Admin, options: Options, group: str) -> list[TopicPartition]:
@@ -122,7 +122,7 @@ def _partitions(admin: Admin, options: Options, group: str) -> list[TopicPartiti
 
 
 def partitions_in(options: Options, written: str) -> list[TopicPartition]:
-    """The partitions of `topic:0,1`."""
+    """Parse the partitions of `topic:0,1`."""
     topic, *rest = written.split(":")
     if len(rest) != 1 or not rest[0]:
         raise options.parser.error(f"Invalid topic arg '{written}', expected topic name and partitions")
@@ -133,14 +133,14 @@ def partitions_in(options: Options, written: str) -> list[TopicPartition]:
 
 
 def all_of(results: Results[K, V]) -> dict[K, V]:
-    """All results, or an error as Kafka's tool tells those of its inner calls."""
+    """All results, or an error in the format that Kafka's tool uses for inner calls."""
     for error in results.failed.values():
         raise Failure(f"java.util.concurrent.ExecutionException: {text_of(error)}") from error
     return results.succeeded
 
 
 def leaderless(admin: Admin, keys: Collection[TopicPartition], timeout_ms: int) -> set[TopicPartition]:
-    """The partitions that have no leader now."""
+    """The partitions without a leader."""
     described = all_of(admin.describe_topics({key.topic for key in keys}, timeout_ms=timeout_ms))
     return {
         TopicPartition(topic, one.partition)
@@ -165,7 +165,7 @@ def _check_partitions(admin: Admin, keys: Sequence[TopicPartition], timeout_ms: 
         raise LeaderNotAvailable(f'The partitions "{waiting}" have no leader')
 
 
-# To which offsets
+# Computing offsets
 
 
 def _plan(admin: Admin, options: Options, group: str, keys: Sequence[TopicPartition]) -> _Plan:
@@ -270,7 +270,7 @@ def _duration(written: str) -> timedelta:
 
 
 def _from_file(options: Options) -> dict[str, _Plan]:
-    """The plans in a CSV file: topic, partition, offset, with the group in front where there are several."""
+    """Parse the plans in a CSV file: topic, partition, offset; with several groups, the group comes first."""
     path = options.values("from-file")[0]
     with open(path, encoding="utf-8") as file:
         rows = [row for row in csv.reader(io.StringIO(file.read())) if row]

@@ -1,4 +1,4 @@
-"""Topics by pattern, as Kafka's tools take them."""
+"""Selects topics by pattern, like Kafka's tools."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _QUOTES = re.compile(r"""^["']+|["']+$""")
 
 
 class IncludeList:
-    """Topics by a regular expression of the whole name; commas are alternatives."""
+    """A regular expression for complete topic names, with commas as alternatives."""
 
     def __init__(self, written: str) -> None:
         text = _QUOTES.sub("", written.strip().replace(",", "|").replace(" ", ""))

@@ -1,6 +1,6 @@
-"""`kafka-preferred-replica-election.sh`: the old form of `kafka-leader-election --election-type preferred`.
+"""`kafka-preferred-replica-election.sh`: the old name of `kafka-leader-election --election-type preferred`.
 
-Without a file it is for all partitions, as it was.
+Without a file it elects for all partitions, as the old tool did.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ottla.tools.entry_point import run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     return run(_parser(), _elect, arguments)
 
 

@@ -1,6 +1,7 @@
-"""`kafka-producer-perf-test.sh`: how fast records are sent, and how long each took.
+"""`kafka-producer-perf-test.sh`: measures producer throughput and latency.
 
-Options and lines are those of Kafka's tool. Records are random letters, lines of a file, or counting numbers.
+Options and output are those of Kafka's tool. Records are random letters, lines of a file, or increasing
+numbers.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ _MEGABYTE = 1024 * 1024
 _SAMPLES_MAX = 500_000
 _TRANSACTION_MS = 3000
 _LETTERS = bytes(ord("A") + byte % 26 for byte in range(256))
-"""A letter for each byte: drawing bytes and translating them costs a hundredth of drawing letters."""
+"""A letter per byte value: translating random bytes is a hundred times cheaper than drawing letters."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
 
     def work() -> int:
         words = sys.argv[1:] if arguments is None else arguments
@@ -141,7 +142,7 @@ def _deprecated(older: str, newer: str) -> None:
 
 
 def _payloads(options: argparse.Namespace) -> Callable[[int], bytes]:
-    """The record for each number."""
+    """The function that creates the record for a number."""
     drawing = random.Random(0)
     if options.payload_monotonic:
         return lambda number: str(number).encode()
@@ -230,7 +231,7 @@ def _send(producer: Producer, topic: str, value: bytes, sent_ms: int, figures: t
 
 
 class _Figures:
-    """Counts and times, of all and since the last line."""
+    """Counts and latencies, in total and since the last line."""
 
     def __init__(self, records: int, interval_ms: int, *, is_steady: bool = False) -> None:
         self.is_quiet = False
@@ -275,7 +276,7 @@ class _Figures:
 
 
 class _Window:
-    """What came since the last line."""
+    """The counts since the last line."""
 
     def __init__(self) -> None:
         self.count = self._bytes = self._total_ms = self._max_ms = 0

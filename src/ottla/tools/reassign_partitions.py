@@ -1,7 +1,7 @@
-"""`kafka-reassign-partitions.sh`: move partitions to other brokers and log directories.
+"""`kafka-reassign-partitions.sh`: moves partitions to other brokers and log directories.
 
-Options, lines and exit codes are those of Kafka's tool. As there, what fails is told on standard output in a
-line that begins with "Error: ", and only a bad command line on standard error.
+Options, output and exit codes are those of Kafka's tool. As there, failures go to standard output in a line
+that begins with "Error: ", and only usage errors to standard error.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ _PAUSE_SECONDS = 0.1
 
 
 class _Refused(Exception):
-    """The tool ends with these lines alone, and exit code 1."""
+    """The tool prints only these lines and exits with code 1."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     return run(_parser(), _work, arguments)
 
 
@@ -168,7 +168,7 @@ def _work(options: Options) -> int:
 
 
 def _checked_action(options: Options) -> str:
-    """The one action, with the options that belong to it."""
+    """The chosen action, after checking its options."""
     actions = [action for action in _ACTIONS if options.has(action)]
     if len(actions) != 1:
         names = ", ".join(f"--{action}" for action in _ACTIONS)
@@ -188,7 +188,7 @@ def _checked_action(options: Options) -> str:
 
 
 def _read(path: str) -> str:
-    """A file that the command line names."""
+    """Read a file named on the command line."""
     with open(path, "rb") as file:
         content = file.read()
     try:
@@ -211,18 +211,18 @@ def _verify(admin: Admin, options: Options) -> None:
     lines, is_moving = _states(admin, plan)
     print("\n".join(["Status of partition reassignment:", *lines]))
     directories = _directory_states(admin, plan.directories)
-    told = [
+    lines = [
         _directory_line(replica, plan.directories[key], found)
         for key, (replica, found) in sorted(directories.items(), key=lambda item: _by_broker(item[0]))
     ]
-    print("\n".join(told))
+    print("\n".join(lines))
     is_moving = is_moving or any(found.future is not None for _, found in directories.values())
     if not is_moving and not options.has("preserve-throttles"):
         _clear_throttles(admin, plan)
 
 
 def _states(admin: Admin, plan: Plan) -> tuple[list[str], bool]:
-    """A line for each partition of the plan, and whether anything at all is being reassigned."""
+    """Print a line per partition of the plan; return whether any reassignment is in progress."""
     under_way = admin.list_partition_reassignments()
     replicas = plan.replicas
     known = {place.topic for place in replicas if place not in under_way}
@@ -288,7 +288,8 @@ def _directory_line(replica: Replica, target: str, found: ReplicaLogDirs) -> str
 
 
 def _clear_throttles(admin: Admin, plan: Plan) -> None:
-    """Of all brokers, for who took part in earlier plans is not known, and of the topics of this one."""
+    """Remove throttles: of all brokers, since participants of earlier plans are unknown, and of these
+    topics."""
     from ottla.operations.reassignments import clear_broker_throttles, clear_topic_throttles
 
     nodes = [node.id for node in admin.describe_cluster().nodes]
@@ -329,7 +330,7 @@ def _proposed(
     *,
     uses_racks: bool,
 ) -> dict[TopicPartition, list[int]]:
-    """New places for the partitions of each topic, as the controller would place them were they new."""
+    """Place the partitions of each topic as the controller would place new ones."""
     from ottla.controller.placement import Placer, UsableBroker
 
     usable = [
@@ -369,7 +370,7 @@ def _described(admin: Admin, topics: Iterable[str]) -> dict[str, TopicDescriptio
 def _directories_of(
     admin: Admin, partitions: Mapping[TopicPartition, PartitionDescription]
 ) -> dict[tuple[TopicPartition, int], str]:
-    """Where the replicas on brokers that can be asked lie."""
+    """The log directories of replicas on reachable brokers."""
     wanted = [(place, node.id) for place, one in partitions.items() for node in one.replicas if node.host]
     return {
         key: found.current
@@ -430,7 +431,7 @@ def _check_brokers(admin: Admin, replicas: Mapping[TopicPartition, Sequence[int]
 
 
 def _current(admin: Admin, wanted: Collection[TopicPartition]) -> dict[TopicPartition, PartitionDescription]:
-    """The partitions as they are now; all of them must be there."""
+    """The current state of the partitions, all of which must exist."""
     found = {}
     for topic, description in _described(admin, {place.topic for place in wanted}).items():
         for one in description.partitions:
@@ -445,7 +446,7 @@ def _current(admin: Admin, wanted: Collection[TopicPartition]) -> dict[TopicPart
 def _move_directories(
     admin: Admin, directories: Mapping[tuple[TopicPartition, int], str], timeout_ms: int
 ) -> None:
-    """Have replicas moved to log directories. One that is not on its broker yet is tried again."""
+    """Move replicas to log directories. A replica that is not on its broker yet is retried."""
     from ottla.client.admin.replicas import Replica
 
     waiting = {

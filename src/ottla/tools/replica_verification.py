@@ -1,8 +1,8 @@
-"""`kafka-replica-verification.sh`: read the same partitions from all their replicas and compare.
+"""`kafka-replica-verification.sh`: reads the same partitions from all their replicas and compares them.
 
-Every round asks each broker for what comes next in its replicas, and compares batch by batch up to the high
-watermark: the offsets must be the same, or the tool ends, and so must the checksums. It goes on until it is
-interrupted, and tells from time to time which partition is furthest behind.
+Every round fetches the next records from each replica and compares them batch by batch up to the high
+watermark: different offsets end the tool, different checksums are reported. It runs until interrupted, and
+periodically reports the partition with the largest lag.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from ottla.records.batch import BatchHeader
     from ottla.wire.messages.fetch import FetchResponse
 
-_DEBUGGING_REPLICA = -2  # may read from followers, too
+_DEBUGGING_REPLICA = -2  # Kafka's id for debugging, which may read from followers
 _BY_REPLICA_ID_VERSION_MAX = 14
 _DEPRECATED = "WARN This tool is deprecated and may be removed in a future major release."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     return run(_parser(), _work, arguments)
 
 
@@ -77,7 +77,7 @@ def _parser() -> OptionParser:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What a replica gave."""
+    """The data read from a replica."""
 
     records: bytes | memoryview
     high_watermark: int
@@ -87,20 +87,20 @@ NOTHING = Read(b"", -1)
 
 
 class Mismatch(Exception):
-    """Replicas have other offsets: nothing behind them can be compared."""
+    """Replicas have different offsets: nothing after them can be compared."""
 
 
 class Verification:
-    """Compares rounds of reads; pure but for the clock that is handed in."""
+    """Compares rounds of reads; pure except for the injected clock."""
 
     def __init__(self, offsets: Mapping[TopicPartition, int], now: Callable[[], datetime]) -> None:
         self.offsets = {place: offsets[place] for place in map_order(offsets, partition_hash)}
-        """Partition -> where the next round begins."""
+        """Partition -> the start of the next round."""
         self._now = now
         self._worst: tuple[int, TopicPartition | None, int] = (-1, None, -1)
 
     def take(self, reads: Mapping[TopicPartition, Mapping[int, Read]]) -> Iterator[str]:
-        """Compare one round; what is to be said. Raises Mismatch where it cannot go on."""
+        """Compare one round; return the lines to print. Raises Mismatch if it cannot continue."""
         self._worst = (-1, None, -1)
         for place, offset in list(self.offsets.items()):
             of_place = reads[place]
@@ -119,7 +119,7 @@ class Verification:
         )
 
     def _compare(self, place: TopicPartition, reads: Mapping[int, Read]) -> Iterator[str]:
-        """Batch by batch, as long as every replica has one more below its high watermark."""
+        """Compare batch by batch, as long as every replica has another one below its high watermark."""
         from ottla.records.batch import iterate_headers
 
         order = map_order(reads, int_hash)
@@ -223,13 +223,13 @@ async def _first_offsets(
         place: listed.offset
         for place, listed in (await admin.list_offsets(dict.fromkeys(places, timestamp))).all().items()
     }
-    later = [place for place, offset in found.items() if offset < 0]  # no record is as young: the end
+    later = [place for place, offset in found.items() if offset < 0]  # no record is that new: use the end
     ends = (await admin.list_offsets(dict.fromkeys(later, -1))).all() if later else {}
     return found | {place: listed.offset for place, listed in ends.items()}
 
 
 class _Rounds:
-    """Asks all brokers at once for what comes next in their replicas."""
+    """Fetches the next data of all replicas concurrently."""
 
     def __init__(
         self, admin: AsyncAdmin, topics: Mapping[str, TopicDescription], fetch_bytes: int, wait_ms: int
@@ -251,7 +251,7 @@ class _Rounds:
                     self._places.setdefault(node.id, []).append(TopicPartition(name, one.partition))
 
     async def read(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, dict[int, Read]]:
-        """One round. A replica that gives nothing, because its broker is away, holds its partition up."""
+        """Run one round. A replica without data, because its broker is down, blocks its partition."""
         reads: dict[TopicPartition, dict[int, Read]] = {place: {} for place in offsets}
         answers = await asyncio.gather(*(self._ask(broker, offsets) for broker in self._places))
         for broker, found in zip(self._places, answers, strict=True):
@@ -305,7 +305,7 @@ class _Rounds:
         return found
 
     def _tell(self, place: TopicPartition, broker: int, error: Exception) -> None:
-        """Why a replica cannot be read, once for each reason."""
+        """Log the reason why a replica cannot be read, once per reason."""
         reason = str(error)
         if (place, broker, reason) not in self._told:
             self._told.add((place, broker, reason))

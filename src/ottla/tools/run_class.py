@@ -1,7 +1,7 @@
-"""`kafka-run-class.sh [-daemon] [-name NAME] [-loggc] CLASS ...`: run a tool by the name of its Java class.
+"""`kafka-run-class.sh [-daemon] [-name NAME] [-loggc] CLASS ...`: runs a tool by the name of its Java class.
 
-Names of all versions are taken. What has no tool here is told in one line, with what to do instead or with
-the nearest name.
+It accepts the names of all versions. A class without a tool here yields one line with an alternative or the
+nearest name.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _USAGE = "USAGE: {} [-daemon] [-name servicename] [-loggc] classname [opts]"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     return finish(lambda: _work(list(sys.argv[1:] if arguments is None else arguments)))
 
 
 def gone(arguments: Sequence[str] | None = None) -> int:
-    """An old script: tell what stands in its place. Which one it is, its own name says."""
+    """Handle an old script: print its replacement. Its own name says which script it is."""
     name = os.path.basename(sys.argv[0]).removesuffix(".sh")
     print(GONE[GONE_SCRIPTS[name]], file=sys.stderr)
     return 1
@@ -41,9 +41,7 @@ def _work(words: list[str]) -> int:
             service = words.pop(0)
         elif option == "--help":
             words = []
-        elif option != "-loggc" and not option.startswith(
-            ("-X", "-D")
-        ):  # what is for a JVM means nothing here
+        elif option != "-loggc" and not option.startswith(("-X", "-D")):  # JVM options are ignored
             raise Failure(f"{option} is not an option of kafka-run-class.\n{_usage()}")
     if not words:
         print(_usage())
@@ -67,11 +65,11 @@ def _usage() -> str:
 def _unknown(name: str) -> str:
     known = by_class()
     simple = {one.rpartition(".")[2].lower(): one for one in known}
-    told = f"Error: Could not find or load main class {name}"
+    error = f"Error: Could not find or load main class {name}"
     near = difflib.get_close_matches(name.rpartition(".")[2].lower(), simple, n=1, cutoff=0.7)
     if near:
-        return f"{told}. Nearest is {simple[near[0]]}"
-    return f"{told}. Known are {', '.join(sorted({one.rpartition('.')[2] for one in known}))}"
+        return f"{error}. Nearest is {simple[near[0]]}"
+    return f"{error}. Known are {', '.join(sorted({one.rpartition('.')[2] for one in known}))}"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""`kafka-server-start.sh [-daemon] server.properties [--override property=value]*`: run a node.
+"""`kafka-server-start.sh [-daemon] server.properties [--override property=value]*`: runs a node.
 
-The node runs in this process until it is told to stop; with -daemon it runs in one of its own, which writes
-to `logs/kafkaServer.out` (or below LOG_DIR), as Kafka's script does.
+The node runs in this process until it is stopped; with -daemon it runs in a new process, whose output goes to
+`logs/kafkaServer.out` (or below LOG_DIR), as with Kafka's script.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _USAGE = "USAGE: {} [-daemon] server.properties [--override property=value]*"
 
 
 class _BadCommandLine(Exception):
-    """The command line makes no sense; the message says what does not."""
+    """Invalid arguments; the message says why."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     usage = _USAGE.format(os.path.basename(sys.argv[0]) or "kafka-server-start.sh")
     if not given or "--help" in given:
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _configuration(arguments: Sequence[str]) -> BrokerConfig | None:
-    """The configuration to run with; None if it is refused, which has been told then."""
+    """The configuration; None if it is invalid, after printing the error."""
     from ottla.config.broker import ConfigError
     from ottla.operations.configuration import load_configuration, parse_overrides
 

@@ -1,8 +1,8 @@
-"""`kafka-server-stop.sh [--process-role=ROLE] [--node-id=ID]`: stop the Ottla nodes that run here.
+"""`kafka-server-stop.sh [--process-role=ROLE] [--node-id=ID]`: stops the Ottla nodes of this machine.
 
-As Kafka's script does, it sends a signal (SIGNAL in the environment, TERM unless given) and does not wait. It
-looks for Ottla's nodes only, and stops nothing else. What it does not understand it refuses, for to leave a
-word out would stop more than was meant.
+Like Kafka's script, it sends a signal (SIGNAL in the environment, by default TERM) and does not wait. It
+stops only Ottla's nodes. It rejects arguments that it does not understand, since ignoring one could stop more
+nodes than intended.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BOTH = "When both node-id and process-role are provided, the value for node-id 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     return finish(lambda: _work(sys.argv[1:] if arguments is None else arguments))
 
 

@@ -1,7 +1,7 @@
-"""`kafka-storage.sh`: format log directories, look at them, and a few look-ups around formatting.
+"""`kafka-storage.sh`: formats and inspects log directories, and creates ids.
 
-Options, output and exit codes are those of Kafka's tool. Modules are imported by the command that needs them,
-so that `random-uuid` starts at once.
+Options, output and exit codes are those of Kafka's tool. Each command imports its own modules, so that
+`random-uuid` starts fast.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _RELEASES = "The oldest is 3.3-IV3, the default is 4.3-IV0."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     return run(_parser(), _RUN, arguments)
 
 

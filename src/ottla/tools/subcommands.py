@@ -18,17 +18,17 @@ _COMMAND = re.compile(r"^argument (command|\{.*?\}): ")
 
 
 class SubcommandParser(argparse.ArgumentParser):
-    """A parser that ends with exit code 1."""
+    """A parser that exits with code 1 on errors."""
 
     _commands: argparse._SubParsersAction[SubcommandParser] | None = None
 
     def add_commands(self, shown_as: str | None = None) -> argparse._SubParsersAction[SubcommandParser]:
-        """Where the subcommands are added; `command` holds the name of the one that is asked for."""
+        """Add subcommands to it; `command` has the name of the chosen one."""
         self._commands = self.add_subparsers(dest="command", metavar=shown_as)
         return self._commands
 
     def parse_command(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Read a command line that must name a subcommand."""
+        """Parse a command line with a required subcommand."""
         options, rest = self.parse_known_args(arguments)
         if options.command is None or self._commands is None:
             self.error("too few arguments")
@@ -49,7 +49,7 @@ def run(
     commands: Mapping[str, Callable[[argparse.Namespace], int]],
     arguments: Sequence[str] | None,
 ) -> int:
-    """Read the command line, do the work; the exit code."""
+    """Parse the command line and run the tool; return the exit code."""
 
     def work() -> int:
         options = parser.parse_command(sys.argv[1:] if arguments is None else arguments)

@@ -1,7 +1,7 @@
-"""`kafka-topics.sh`: make, delete, describe, list and change topics.
+"""`kafka-topics.sh`: creates, deletes, describes, lists and alters topics.
 
-Options, lines and exit codes are those of Kafka's tool, down to the order of its hash maps: scripts read it.
-Failures of the work are a line on standard output, bad command lines one on standard error.
+Options, output and exit codes are those of Kafka's tool, including the order of its hash maps, since scripts
+parse the output. Failures go to standard output, usage errors to standard error.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     return run(_parser(), _work, arguments)
 
 
@@ -158,7 +158,7 @@ def _check_together(options: Options) -> None:
     only_with("exclude-internal", "list", "describe")
 
 
-# Making and changing
+# Create and alter
 
 
 def _create(admin: Admin, options: Options) -> None:
@@ -210,7 +210,7 @@ def _whole_number(text: str) -> int:
 
 def _configs(entries: Sequence[str]) -> dict[str, str]:
     pairs = [re.split(r"\s*=\s*", entry) for entry in entries]
-    # Java's split leaves out empty texts at the end: "name=" has one part.
+    # Java's split drops empty strings at the end: "name=" has one part.
     if not all(len(pair) == 2 and pair[1] for pair in pairs):
         raise Failure(
             "requirement failed: Invalid topic config: all configs to be added must be in the format "
@@ -222,7 +222,7 @@ def _configs(entries: Sequence[str]) -> dict[str, str]:
 
 
 def _validate(configs: Mapping[str, str]) -> None:
-    """Say what is wrong with settings before the broker is asked, as Kafka's tool does."""
+    """Check settings before the request, as Kafka's tool does."""
     if not configs:
         return
     from ottla.config.schema import ResourceType, definitions
@@ -262,7 +262,7 @@ def _delete(admin: Admin, options: Options) -> None:
     admin.delete_topics(topics, retry_on_quota_violation=False).all()
 
 
-# Looking
+# List and describe
 
 
 def _list(admin: Admin, options: Options) -> None:
@@ -302,7 +302,7 @@ def _describe(admin: Admin, options: Options) -> None:
 
 
 def _described(admin: Admin, options: Options) -> list[TopicDescription]:
-    """The topics to show, in the order in which Kafka's tool shows them."""
+    """The topics to show, in the order of Kafka's tool."""
     from ottla.operations.java_order import map_order, string_hash
 
     topic_id = options.value("topic-id")
@@ -332,7 +332,7 @@ def _reassignments(admin: Admin, keys: Sequence[TopicPartition]) -> dict[TopicPa
 
 @dataclass(slots=True)
 class _Report:
-    """Which topics and partitions are shown, and how."""
+    """Selects and formats the topics and partitions to show."""
 
     options: Options
     alive: set[int]
@@ -372,7 +372,7 @@ class _Report:
         )
 
     def _factor(self, topic: str, partition: PartitionDescription) -> int:
-        """The number of replicas, without those that a reassignment is adding."""
+        """The number of replicas, without those being added by a reassignment."""
         moving = self._reassignment(topic, partition)
         if moving is not None:
             changing = {*moving.adding, *moving.removing}

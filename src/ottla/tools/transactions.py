@@ -1,4 +1,4 @@
-"""`kafka-transactions.sh`: transactional producers of a cluster, and transactions that hang.
+"""`kafka-transactions.sh`: lists and describes transactions, and finds and aborts hanging ones.
 
 Subcommands, tables and exit codes are those of Kafka's tool.
 """
@@ -31,7 +31,7 @@ _MINUTE_MS = 60_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     commands = {
         "list": _list,
         "describe": _describe,
@@ -100,7 +100,7 @@ def _print(header: Sequence[str], rows: Iterable[Sequence[object]]) -> int:
     return 0
 
 
-# Looking
+# List and describe
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -193,7 +193,7 @@ def _or(value: int | None, other: object) -> object:
     return other if value is None else value
 
 
-# Ending
+# Abort
 
 
 def _abort(options: argparse.Namespace) -> int:
@@ -252,7 +252,7 @@ def _force_terminate(options: argparse.Namespace) -> int:
     return 0
 
 
-# Finding what hangs
+# Find hanging transactions
 
 
 def _find_hanging(options: argparse.Namespace) -> int:

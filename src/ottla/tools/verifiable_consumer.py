@@ -1,6 +1,6 @@
-"""`kafka-verifiable-consumer.sh`: reads a topic as a member of a group; each event is a line of JSON.
+"""`kafka-verifiable-consumer.sh`: reads a topic as a member of a group and prints events as JSON lines.
 
-Options and events are those of Kafka's tool. SIGTERM and Ctrl-C end it in order.
+Options and events are those of Kafka's tool. SIGTERM and Ctrl-C exit cleanly.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ottla.client.errors import ClientError, Disconnected
 from ottla.tools.client_options import consumer_settings, read_properties
 from ottla.tools.entry_point import finish
 from ottla.tools.subcommands import SubcommandParser
-from ottla.tools.verifiable import place, tell, until_signalled
+from ottla.tools.verifiable import place, print_event, properties_file, until_signalled
 from ottla.wire.errors import KafkaError
 
 _POLL_SECONDS = 60.0
@@ -21,7 +21,7 @@ _RANGE = "org.apache.kafka.clients.consumer.RangeAssignor"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     words = sys.argv[1:] if arguments is None else arguments
     return finish(lambda: _work(words))
 
@@ -55,14 +55,8 @@ def _work(words: Sequence[str]) -> int:
         parser.print_help()
         return 0
     options = parser.parse_args(words)
-    if options.consumer_config is not None and options.command_config is not None:
-        parser.error("Options --consumer.config and --command-config are mutually exclusive.")
-    if options.consumer_config is not None:
-        print(
-            "Option --consumer.config has been deprecated and will be removed in a future version. "
-            "Use --command-config instead."
-        )
-    given = read_properties(options.command_config or options.consumer_config)
+    path = properties_file(parser, "--consumer.config", options.consumer_config, options.command_config)
+    given = read_properties(path)
     settings = consumer_settings(given, _overrides(options))
     reading = _Reading(options, settings)
     return until_signalled(reading.run)
@@ -102,11 +96,11 @@ class _Reading:
     def run(self) -> None:
         is_asked = False
         try:
-            tell("startup_complete")
+            print_event("startup_complete")
             self._consumer.subscribe(
                 [self._options.topic],
-                on_assigned=lambda found: tell("partitions_assigned", partitions=[*map(place, found)]),
-                on_revoked=lambda found: tell("partitions_revoked", partitions=[*map(place, found)]),
+                on_assigned=lambda found: print_event("partitions_assigned", partitions=[*map(place, found)]),
+                on_revoked=lambda found: print_event("partitions_revoked", partitions=[*map(place, found)]),
             )
             while not self._is_finished:
                 records = self._poll()
@@ -114,17 +108,17 @@ class _Reading:
                     self._took(records)
         except KeyboardInterrupt:
             is_asked = True
-            tell("shutdown_requested")
+            print_event("shutdown_requested")
         except (ClientError, KafkaError) as error:
             print(f"Error during processing, terminating consumer process: {error}", file=sys.stderr)
         finally:
             self._consumer.close()
-            tell("shutdown_complete")
+            print_event("shutdown_complete")
             if not is_asked:
-                tell("shutdown_requested")  # Kafka's says so when its JVM ends
+                print_event("shutdown_requested")  # Kafka's tool prints this when its JVM exits
 
     def _poll(self) -> list[Any]:
-        """The next records. A broker that is not there yet is waited for, as one that went away is."""
+        """The next records. It waits for a broker that is not available yet, or no longer."""
         try:
             return self._consumer.poll(_POLL_SECONDS)
         except Disconnected as error:
@@ -151,20 +145,20 @@ class _Reading:
             summaries.append({**place(partition), **summary})
             for record in found if self._options.verbose else ():
                 words = {"key": record.key, "value": record.value}
-                tell("record_data", **words, **place(partition), offset=record.offset)
+                print_event("record_data", **words, **place(partition), offset=record.offset)
             self._count += len(found)
-        tell("records_consumed", count=len(records), partitions=summaries)
+        print_event("records_consumed", count=len(records), partitions=summaries)
         if not self._options.enable_autocommit:
             self._commit(offsets)
 
     def _commit(self, offsets: dict[tuple[str, int], int]) -> None:
-        told = [{**place(partition), "offset": offset} for partition, offset in offsets.items()]
+        listed = [{**place(partition), "offset": offset} for partition, offset in offsets.items()]
         try:
             self._consumer.commit(offsets)
         except (ClientError, KafkaError) as error:
-            tell("offsets_committed", offsets=told, error=str(error), success=False)
+            print_event("offsets_committed", offsets=listed, error=str(error), success=False)
         else:
-            tell("offsets_committed", offsets=told, success=True)
+            print_event("offsets_committed", offsets=listed, success=True)
 
 
 if __name__ == "__main__":

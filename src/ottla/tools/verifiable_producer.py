@@ -1,6 +1,6 @@
-"""`kafka-verifiable-producer.sh`: counting numbers to a topic, and a line of JSON for what became of each.
+"""`kafka-verifiable-producer.sh`: sends increasing numbers to a topic and prints the results as JSON lines.
 
-Options and events are those of Kafka's tool. SIGTERM and Ctrl-C end it in order, with its summary.
+Options and events are those of Kafka's tool. SIGTERM and Ctrl-C exit cleanly, with a summary.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ottla.tools.client_options import producer_settings, read_properties
 from ottla.tools.entry_point import finish
 from ottla.tools.measurements import Pace, now_ms
 from ottla.tools.subcommands import SubcommandParser
-from ottla.tools.verifiable import tell, until_signalled
+from ottla.tools.verifiable import print_event, properties_file, until_signalled
 from ottla.wire.errors import KafkaError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     words = sys.argv[1:] if arguments is None else arguments
     return finish(lambda: _work(words))
 
@@ -51,18 +51,12 @@ def _work(words: Sequence[str]) -> int:
         parser.print_help()
         return 0
     options = parser.parse_args(words)
-    if options.producer_config is not None and options.command_config is not None:
-        parser.error("Options --producer.config and --command-config are mutually exclusive.")
-    if options.producer_config is not None:
-        print(
-            "Option --producer.config has been deprecated and will be removed in a future version. "
-            "Use --command-config instead."
-        )
+    path = properties_file(parser, "--producer.config", options.producer_config, options.command_config)
     given = {
         "bootstrap.servers": options.bootstrap_server,
         "acks": str(options.acks),
         "retries": "0",
-    } | read_properties(options.command_config or options.producer_config)
+    } | read_properties(path)
     sending = _Sending(options)
     settings = producer_settings(given, {})
     return until_signalled(lambda: sending.run(settings))
@@ -81,13 +75,13 @@ class _Sending:
         start_ms = now_ms()
         producer = Producer(settings)
         try:
-            tell("startup_complete")
+            print_event("startup_complete")
             self._send_all(producer, start_ms)
         finally:
             producer.close()
-            tell("shutdown_complete")
+            print_event("shutdown_complete")
             seconds = max(now_ms() - start_ms, 1) / 1000
-            tell(
+            print_event(
                 "tool_data",
                 sent=self._sent,
                 acked=self._acked,
@@ -115,7 +109,9 @@ class _Sending:
 
         def failed(error: Exception) -> None:
             kind = f"class {class_of(error)}"
-            tell("producer_send_error", topic=topic, key=key, value=value, exception=kind, message=str(error))
+            print_event(
+                "producer_send_error", topic=topic, key=key, value=value, exception=kind, message=str(error)
+            )
 
         def heard(report: Any) -> None:
             if report.error is not None:
@@ -123,7 +119,7 @@ class _Sending:
                 return
             self._acked += 1
             where = {"topic": report.topic, "partition": report.partition, "offset": report.offset}
-            tell("producer_send_success", key=key, value=value, **where)
+            print_event("producer_send_success", key=key, value=value, **where)
 
         try:
             producer.send(topic, value, key, timestamp=time_ms, on_delivery=heard)

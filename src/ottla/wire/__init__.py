@@ -1,1 +1,1 @@
-"""The wire protocol: bytes to messages and back, with no IO anywhere in the package."""
+"""The wire protocol: encodes and decodes messages. The package does no IO."""

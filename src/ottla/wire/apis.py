@@ -1,4 +1,4 @@
-"""The APIs by key: names, versions, where they are served, and their classes, imported on first use."""
+"""The APIs by key: names, versions, listeners and message classes, which are imported on first use."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class ApiEntry:
         return self.versions[:-1] if self.latest_unstable else self.versions
 
     def served_versions(self, *, unstable: bool) -> range:
-        """The versions that a broker serves; `unstable`: also one that is still being worked on."""
+        """The versions that a broker serves; with `unstable` also one that is still in development."""
         return self.versions if unstable else self.stable_versions
 
     def advertised_versions(self, *, unstable: bool = False) -> range:
-        """The versions that ApiVersions shows. Produce is shown from 0 and refused below 3, as Kafka does:
-        librdkafka takes a broker without Produce v0 for one that has no message format it knows."""
+        """The versions in ApiVersions. Produce is advertised from 0 and refused below 3, as in Kafka: without
+        Produce v0, librdkafka assumes that the broker knows none of its message formats."""
         versions = self.served_versions(unstable=unstable)
         return range(versions.stop) if self.key == PRODUCE else versions
 
@@ -74,8 +74,8 @@ def request_header_version(key: int, version: int) -> int:
 
 
 def response_header_version(key: int, version: int) -> int:
-    """1 for a flexible version of a response, else 0. ApiVersions stays at 0, since its answer must be
-    readable by a client that does not know yet what the broker speaks."""
+    """1 for a flexible version of a response, else 0. ApiVersions stays at 0, since a client must read the
+    response before it knows the broker's versions."""
     if key == API_VERSIONS:
         return 0
     return request_header_version(key, version) - 1

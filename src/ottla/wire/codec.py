@@ -1,7 +1,7 @@
-"""Messages to bytes and back: `decode` and `encode`, or the compiled functions that they use.
+"""Encodes and decodes messages: `decode` and `encode`, or the compiled functions that they use.
 
-A function is compiled from the schema the first time that a version of a message is needed, and kept. So an
-import costs nothing, and what a node never speaks it never compiles.
+A function is compiled from the schema when a version of a message is first used, and cached. So imports cost
+nothing, and a node never compiles versions that it does not use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Decoder: TypeAlias = Callable[[Buffer, int], tuple[M, int]]
 """(buffer, position) -> (message, position after it)."""
 Encoder: TypeAlias = Callable[[M], bytes]
 PartsEncoder: TypeAlias = Callable[[M], list[Any]]
-"""A part is a buffer, or what a records field holds."""
+"""A part is a buffer, or the content of a records field."""
 SlicedDecoder: TypeAlias = Callable[[Buffer, int], Generator[None, None, tuple[M, int]]]
 SlicedEncoder: TypeAlias = Callable[[M], Generator[None, None, list[Any]]]
 
@@ -39,7 +39,7 @@ _sliced_encoders: dict[tuple[type[Message], int], SlicedEncoder[Any]] = {}
 
 
 def decode(cls: type[M], buffer: Buffer, version: int, position: int = 0, *, exact: bool = True) -> M:
-    """Read a message. `exact`: bytes behind it are an error, not somebody else's."""
+    """Decode a message. With `exact`, bytes after it are an error."""
     message, end = decoder(cls, version)(buffer, position)
     if exact and end != len(buffer):
         raise MalformedMessage(
@@ -49,17 +49,18 @@ def decode(cls: type[M], buffer: Buffer, version: int, position: int = 0, *, exa
 
 
 def encode(message: Message, version: int) -> bytes:
-    """Write a message."""
+    """Encode a message."""
     return encoder(type(message), version)(message)
 
 
 def encode_parts(message: Message, version: int) -> list[Any]:
-    """Write a message for one vectored write: records by reference, the bytes between them joined."""
+    """Encode a message for one vectored write: records by reference, the bytes between them joined."""
     return parts_encoder(type(message), version)(message)
 
 
 def decoder(cls: type[M], version: int, *, bounded: bool = False) -> Decoder[M]:
-    """The function that reads one version. `bounded`: in memory of about its input's size, or not at all."""
+    """The function that decodes one version. With `bounded` its memory is limited to about its input's
+    size."""
     known = _bounded_decoders if bounded else _decoders
     found = known.get((cls, version))
     if found is None:
@@ -69,7 +70,7 @@ def decoder(cls: type[M], version: int, *, bounded: bool = False) -> Decoder[M]:
 
 
 def encoder(cls: type[M], version: int) -> Encoder[M]:
-    """The function that writes one version."""
+    """The function that encodes one version."""
     found = _encoders.get((cls, version))
     if found is None:
         grown = EncoderSource(_plan(cls, version), parts=False)
@@ -78,7 +79,7 @@ def encoder(cls: type[M], version: int) -> Encoder[M]:
 
 
 def parts_encoder(cls: type[M], version: int) -> PartsEncoder[M]:
-    """The function that writes one version in parts."""
+    """The function that encodes one version in parts."""
     found = _parts_encoders.get((cls, version))
     if found is None:
         grown = EncoderSource(_plan(cls, version), parts=True)
@@ -87,7 +88,7 @@ def parts_encoder(cls: type[M], version: int) -> PartsEncoder[M]:
 
 
 def sliced_decoder(cls: type[M], version: int) -> SlicedDecoder[M]:
-    """The generator that reads one version, bounded, and stops after every few elements."""
+    """The generator that decodes one version, bounded, and yields after every few elements."""
     found = _sliced_decoders.get((cls, version))
     if found is None:
         grown = DecoderSource(_plan(cls, version), sliced=True)
@@ -96,7 +97,7 @@ def sliced_decoder(cls: type[M], version: int) -> SlicedDecoder[M]:
 
 
 def sliced_encoder(cls: type[M], version: int) -> SlicedEncoder[M]:
-    """The generator that writes one version in parts, and stops after every few elements."""
+    """The generator that encodes one version in parts, and yields after every few elements."""
     found = _sliced_encoders.get((cls, version))
     if found is None:
         grown = EncoderSource(_plan(cls, version), parts=True, sliced=True)
@@ -105,7 +106,7 @@ def sliced_encoder(cls: type[M], version: int) -> SlicedEncoder[M]:
 
 
 def schema(cls: type[Message]) -> MessageSchema:
-    """The declaration that a class was generated from."""
+    """The schema that a class was generated from."""
     found = _schemas.get(cls)
     if found is None:
         found = _schemas[cls] = parse(cls.SCHEMA)[0]

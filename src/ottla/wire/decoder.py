@@ -1,15 +1,15 @@
-"""Writes the Python source that decodes one version of one message.
+"""Generates the Python source that decodes one version of one message.
 
-The source is straight: neighbours of fixed size are one `struct` call, and so is the first byte of the length
-that follows them; structs are read in line; nothing is looked up by field while it runs. Two rules keep it
-safe. A count is checked against the bytes that remain before its loop starts. A slice past the end is not
-checked where it is taken, because it cannot be longer than the input: the reads after it fail, or the one
+The source is straight-line code: adjacent fields of fixed size are one `struct` call, together with the first
+byte of the following length; structs are decoded inline; nothing is looked up per field at run time. Two
+rules keep it safe. A count is checked against the remaining bytes before its loop starts. A slice past the
+end is not checked at once, because it cannot be longer than the input: either a later read fails, or the
 comparison at the end does.
 
-An empty text takes one byte on the wire and fifty in memory. Where the sender is not trusted and the frame is
-large, the `bounded` form is used: it counts what the objects will take before it makes them, and refuses a
-message that would take far more than its frame. The `sliced` form is a generator that does the same and stops
-after every few elements, so that its caller can let others run.
+An empty string takes one byte on the wire and fifty in memory. For large frames of untrusted senders the
+`bounded` form counts the memory of objects before it creates them, and refuses a message that would take far
+more than its frame. The `sliced` form is a generator that does the same and yields after every few elements,
+so that its caller can let other tasks run.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ottla.wire.schema import Field
 from ottla.wire.source import LETTER_BYTES, LETTERS, NUMBERS_IN_STEP, SHORT_ARRAY, Plan, Source, add_step
 
 ROOM_BYTES = 32 * 1024 * 1024
-"""What the objects of a bounded message may take beside as much as its frame has."""
+"""The memory that the objects of a bounded message may take in addition to the size of its frame."""
 TAG_MEMORY = 170
-"""What an unknown tagged field takes: a number, its bytes and a place in a dictionary."""
+"""The memory of an unknown tagged field: a number, its bytes and a dictionary entry."""
 TEXT_GROWTH = 4
-"""A text with one rare letter takes four bytes for each of its letters."""
+"""A string with one rare character takes four bytes for each of its characters."""
 
 
 class DecoderSource:
-    """Grows the body of `decode(buffer, position) -> (message, end)`.
+    """Builds the body of `decode(buffer, position) -> (message, end)`.
 
-    `p` is the position. It lags behind by `ahead` bytes, known while compiling, so that most reads need no
-    addition of their own. `run` holds the neighbours of fixed size that are not read yet.
+    `p` is the position. It lags behind by `ahead` bytes, a number known at compile time, so that most reads
+    need no addition of their own. `run` holds the adjacent fixed-size fields that are not read yet.
     """
 
     def __init__(self, plan: Plan, *, bounded: bool = False, sliced: bool = False) -> None:
@@ -43,7 +43,7 @@ class DecoderSource:
         self.short_arrays: set[str] = set()
 
     def text(self) -> str:
-        """The whole function."""
+        """The complete function."""
         head = ["def decode(buffer, p):", "    try:", "        size = len(buffer)"]
         if self.bounded:
             head.append(f"        room = {ROOM_BYTES} + size")
@@ -184,7 +184,7 @@ class DecoderSource:
     def _inner_struct(self, member: Field, target: str, nullable: bool) -> None:
         part = self.source.name("m")
         if not nullable:
-            # The fields before it may still be in the run: only the new object is made here.
+            # The fields before it may still be in the run: create only the object here.
             self.source.add(f"{target} = {part} = new({member.type})")
             self._struct(member.type, part)
             return
@@ -200,7 +200,7 @@ class DecoderSource:
             self._settle()
 
     def _sequence(self, member: Field, target: str, nullable: bool) -> None:
-        """A text, bytes or records."""
+        """A string, bytes or records."""
         source, count = self.source, self.source.name("n")
         compact = self.plan.is_compact(member)
         self._fixed("B" if compact else "h" if member.type == "string" else "i", count)
@@ -228,7 +228,7 @@ class DecoderSource:
             self._slice(member, target, count, compact)
 
     def _slice(self, member: Field, target: str, count: str, compact: bool) -> None:
-        """Take the bytes; `count` is one more than they are when it was compact. Leaves `p` behind them."""
+        """Take the bytes and move `p` after them. A compact `count` is one more than the number of bytes."""
         end = self.ahead - (1 if compact else 0)
         sign = f" + {end}" if end > 0 else f" - {-end}" if end < 0 else ""
         start = self._at()
@@ -313,14 +313,14 @@ class DecoderSource:
         source.add(f"p += {count} * {size}")
 
     def _take(self, memory: str) -> None:
-        """Count memory that is about to be taken."""
+        """Count memory before it is used."""
         self.source.add(f"room -= {memory}")
         with self.source.block("if room < 0:"):
             self.source.add("refuse_memory(size)")
 
 
 def short_unpackers(letter: str) -> str:
-    """The name of the list of functions that unpack short arrays, by their count."""
+    """The name of the list of functions that unpack short arrays, by their length."""
     return f"unpacks_{letter.replace('?', 'o')}"
 
 

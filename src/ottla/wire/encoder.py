@@ -1,10 +1,10 @@
-"""Writes the Python source that encodes one version of one message.
+"""Generates the Python source that encodes one version of one message.
 
-As in the decoder, neighbours of fixed size become one `struct` call together with the length that follows
-them. The pieces are joined once, at the end. With `parts` the records are not joined: they stay what they
-are, between the joined pieces. The `sliced` form is a generator that returns parts and stops after every few
-elements, so that its caller can let others run. A value that the version cannot carry is refused unless the
-schema says that it may be dropped.
+As in the decoder, adjacent fields of fixed size become one `struct` call together with the length that
+follows them. The pieces are joined once, at the end. With `parts` the records are not joined: they stay
+separate objects between the joined pieces. The `sliced` form is a generator that returns parts and yields
+after every few elements, so that its caller can let other tasks run. A value that the version cannot
+represent is refused unless the schema allows dropping it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from ottla.wire.source import LETTERS, SHORT_ARRAY, Plan, Source, add_step
 
 
 class EncoderSource:
-    """Grows the body of `encode(message)`.
+    """Builds the body of `encode(message)`.
 
-    `run` holds the neighbours of fixed size that are not packed yet. `out` names the list that pieces are
-    appended to: the content of a tagged field goes to one of its own, since its size comes before it.
+    `run` holds the adjacent fixed-size fields that are not packed yet. `out` names the list that pieces are
+    appended to: a tagged field has its own, since its size precedes its content.
     """
 
     def __init__(self, plan: Plan, *, parts: bool, sliced: bool = False) -> None:
@@ -31,7 +31,7 @@ class EncoderSource:
         self.out = "out"
 
     def text(self) -> str:
-        """The whole function."""
+        """The complete function."""
         source = self.source
         self._struct(None, "m")
         self._flush()
@@ -74,7 +74,7 @@ class EncoderSource:
             self.run.clear()
 
     def _flush_with_varint(self, value: str, *, is_text: bool = False) -> None:
-        """Pack the run and a varint behind it."""
+        """Pack the run and a varint after it."""
         long = f"{'text_varint' if is_text else 'unsigned_varint'}({value})"
         if self.run:
             long = f"{self._packed(self.run)} + {long}"
@@ -104,7 +104,7 @@ class EncoderSource:
             self.source.add(f'refuse_field("{self.plan.schema.name}", "{member.name}", {self.plan.version})')
 
     def _tags(self, tagged: list[Field], value: str) -> None:
-        """The section of tagged fields. Without any it is one zero byte behind the run."""
+        """The section of tagged fields. Without any it is one zero byte after the run."""
         source = self.source
         unknown, known = f"{value}.unknown_tagged_fields", "None"
         condition = f"if {unknown} is None:"
@@ -167,7 +167,7 @@ class EncoderSource:
             self._flush()
 
     def _sequence(self, member: Field, value: str, nullable: bool) -> None:
-        """A text, bytes or records."""
+        """A string, bytes or records."""
         source, plan = self.source, self.plan
         piece, count = source.name("s"), source.name("n")
         is_text = member.type == "string"
@@ -243,7 +243,7 @@ class EncoderSource:
 
 
 def short_packers(letter: str) -> str:
-    """The name of the list of functions that pack short arrays, by their count."""
+    """The name of the list of functions that pack short arrays, by their length."""
     return f"packs_{letter.replace('?', 'o')}"
 
 

@@ -1,7 +1,7 @@
-"""Kafka's error codes, by name and number, and which of them a client may try again.
+"""Kafka's error codes, by name and number, and which of them are retriable.
 
-The numbers are the protocol: one is never reused or renamed. The exceptions that stand for them are in
-`ottla.wire.errors`.
+The numbers are part of the protocol: none is ever reused or renamed. `ottla.wire.errors` has the
+exceptions.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """What an `error_code` field holds."""
+    """The values of an `error_code` field."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -185,4 +185,4 @@ RETRIABLE = frozenset(
         ErrorCode.SHARE_SESSION_LIMIT_REACHED,
     }
 )
-"""The codes after which the same request may succeed later without any change."""
+"""The codes after which a client may retry the same request."""

@@ -1,7 +1,7 @@
-"""The exceptions of the protocol: a class for every code, and two for what has no code.
+"""The exceptions of the protocol: a class for every code, and two without a code.
 
-Every layer raises these, and whoever answers a request puts `error.code` on the wire. A `message` of None
-means that the code says it all: the answer's message field is then null, as Kafka leaves it.
+Every layer raises these, and the handler puts `error.code` into the response. A `message` of None means that
+the code says enough: the response's message field is then null, as in Kafka.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ __all__ = ["ErrorCode", "KafkaError", "MalformedMessage", "UnencodableMessage", 
 class MalformedMessage(ValueError):
     """Bytes from outside that are not a message: too short, too long, a bad length, text not UTF-8.
 
-    `unfinished` is what a decoder that works in slices had made of them.
+    `unfinished` is the partial message of a decoder that works in slices.
     """
 
     unfinished: Any = None
 
 
 class UnencodableMessage(ValueError):
-    """A value of ours that no bytes stand for: out of its range, too long, null where null cannot be."""
+    """A value of ours that cannot be encoded: out of range, too long, or null in a non-nullable field."""
 
 
 class KafkaError(Exception):
-    """An error that has a code in the protocol. Raise one of the classes below, never this one."""
+    """An error with a code in the protocol. Raise one of the classes below, never this one."""
 
     code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
     retriable: ClassVar[bool] = False
@@ -51,7 +51,7 @@ _CLASSES: dict[int, type[KafkaError]] = {}
 
 
 def for_code(code: int) -> type[KafkaError]:
-    """The exception of an error code. A code that this version does not know becomes UnknownServerError."""
+    """The exception of an error code; UnknownServerError for an unknown code."""
     if code == ErrorCode.NONE:
         raise ValueError("Error code 0 means that there is no error, so no exception stands for it.")
     return _CLASSES.get(code, UnknownServerError)
@@ -330,7 +330,7 @@ class GroupSubscribedToTopic(KafkaError, code=ErrorCode.GROUP_SUBSCRIBED_TO_TOPI
 
 
 class InvalidRecord(KafkaError, code=ErrorCode.INVALID_RECORD):
-    """A batch whose records break a rule; `record_errors` names them by their index in the batch."""
+    """A batch whose records break a rule; `record_errors` has (index in the batch, message)."""
 
     record_errors: list[tuple[int, str]]
 

@@ -1,7 +1,7 @@
-"""Frames: a size of four bytes, a header, a message. How they are bounded, split, read and made.
+"""Frames: a size of four bytes, a header, a message. How they are limited, split, decoded and built.
 
-The size of a frame is checked before a byte of it is kept. What cannot be a frame at all (a TLS handshake or
-an HTTP request on this port) is named in the error, for the one log line that says who sent what.
+The size of a frame is checked before any of it is stored. If the bytes belong to another protocol (a TLS
+handshake or an HTTP request on this port), the error says so, for a single log line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.wire.message import Buffer, Message
 from ottla.wire.primitives import read_unknown_tags
 
 SIZE_BYTES = 4
-"""What stands before each frame."""
+"""The length of the size field before each frame."""
 FRAME_BYTES_MAX = 100 * 1024 * 1024
 """Kafka's default of `socket.request.max.bytes`."""
 
@@ -32,7 +32,8 @@ _HTTP_METHODS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PRI ", 
 
 
 def read_size(buffer: Buffer, position: int, size_max: int = FRAME_BYTES_MAX) -> int:
-    """The size of the frame that starts here (four bytes at least are there), if it may have it."""
+    """The size of the frame that starts here (at least four bytes are present); raises if it exceeds the
+    limit."""
     size: int = _SIZE.unpack_from(buffer, position)[0]
     if 0 <= size <= size_max:
         return size
@@ -47,10 +48,10 @@ def read_size(buffer: Buffer, position: int, size_max: int = FRAME_BYTES_MAX) ->
 
 
 class FrameReader:
-    """Splits a stream of bytes into frames. It holds at most one frame that is not complete.
+    """Splits a stream of bytes into frames. It stores at most one incomplete frame.
 
-    What is held stays as it came until the frame is whole: then it is copied, once. So what is fed must not
-    change afterwards.
+    Buffers are stored uncopied until the frame is complete, and then copied once. So the caller must not
+    change what it passes to `feed`.
     """
 
     __slots__ = ("_held", "_held_bytes", "_size_max", "_wanted_bytes")
@@ -59,10 +60,10 @@ class FrameReader:
         self._size_max = size_max
         self._held: list[Buffer] = []
         self._held_bytes = 0
-        self._wanted_bytes = SIZE_BYTES  # to go on: the whole frame, or its size as long as that is not known
+        self._wanted_bytes = SIZE_BYTES  # to continue: the whole frame, or its size field
 
     def feed(self, received: Buffer) -> list[bytes]:
-        """The frames, without their sizes, that are complete with these bytes."""
+        """The frames, without their sizes, that these bytes complete."""
         self._hold(received)
         if self._held_bytes < self._wanted_bytes:
             return []
@@ -90,7 +91,7 @@ class FrameReader:
         held = self._held
         held.append(part)
         self._held_bytes += len(part)
-        if len(held) >= _PARTS_MAX:  # many small ones take more room than their bytes
+        if len(held) >= _PARTS_MAX:  # many small parts take more memory than their bytes
             self._held = [b"".join(held)]
 
 
@@ -106,7 +107,7 @@ def read_request_start(frame: Buffer) -> tuple[int, int, int]:
 def read_client_id(frame: Buffer, flexible: bool) -> tuple[str | None, int]:
     """(client id, position of the body). `flexible`: the header has tagged fields, which are skipped.
 
-    A client id that is not UTF-8 is read with replacement characters, as Kafka reads it: it is a label.
+    Invalid UTF-8 in a client id is replaced, as in Kafka: it is only a label.
     """
     try:
         length: int = _CLIENT_ID.unpack_from(frame, 8)[0]
@@ -130,8 +131,8 @@ def read_client_id(frame: Buffer, flexible: bool) -> tuple[str | None, int]:
 def read_request_header(frame: Buffer) -> tuple[int, int, int, str | None, int]:
     """(api key, api version, correlation id, client id, position of the body).
 
-    The api version decides which header it is, also for a version that does not exist, as in Kafka; for an
-    api key that does not exist nobody knows, so that is an error.
+    The api version determines the header version, even for an unknown version, as in Kafka; for an unknown
+    api key the header version is unknown, so that is an error.
     """
     key, version, correlation_id = read_request_start(frame)
     if key not in API_BY_KEY:
@@ -141,20 +142,20 @@ def read_request_header(frame: Buffer) -> tuple[int, int, int, str | None, int]:
 
 
 def read_request(frame: Buffer) -> tuple[int, int, int, str | None, Any]:
-    """As `read_request_header`, with the decoded message in place of its position."""
+    """As `read_request_header`, with the decoded message instead of its position."""
     key, version, correlation_id, client_id, position = read_request_header(frame)
     request = codec.decode(API_BY_KEY[key].request_class(), frame, version, position, exact=False)
     return key, version, correlation_id, client_id, request
 
 
 def request_frame(message: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """A request with its header and size, ready to be sent."""
+    """A request with its header and size, ready to send."""
     body = codec.encode(message, version)
     return _request_start(message, version, correlation_id, client_id, len(body)) + body
 
 
 def request_parts(message: Message, version: int, correlation_id: int, client_id: str | None) -> list[Any]:
-    """As `request_frame`, for one vectored write: records stay where they are."""
+    """As `request_frame`, for one vectored write: records are not copied."""
     parts = codec.encode_parts(message, version) or [b""]
     size = sum(map(len, parts))
     parts[0] = _request_start(message, version, correlation_id, client_id, size) + parts[0]
@@ -175,14 +176,14 @@ def _request_start(
 
 
 def response_frame(message: Message, version: int, correlation_id: int) -> bytes:
-    """A response with its header and size, ready to be sent."""
+    """A response with its header and size, ready to send."""
     tags = b"\x00" if response_header_version(_key_of(message), version) >= 1 else b""
     body = codec.encode(message, version)
     return _TWO.pack(4 + len(tags) + len(body), correlation_id) + tags + body
 
 
 def read_response(frame: Buffer, key: int, version: int) -> tuple[int, Any]:
-    """(correlation id, message) of the answer to a request of this key and version."""
+    """(correlation id, message) of the response to a request of this key and version."""
     try:
         correlation_id: int = _SIZE.unpack_from(frame)[0]
         position = 4

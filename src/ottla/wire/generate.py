@@ -1,8 +1,8 @@
-"""Makes `messages/*.py` from `schemas/*.txt`: `python -m ottla.wire.generate`; `--check` only compares.
+"""Generates `messages/*.py` from `schemas/*.txt`: `python -m ottla.wire.generate`; `--check` only compares.
 
-One module holds the request and the response of an API; the other schemas have one module a file. The
-generated files are the ones that the rest of the code imports, so their shape is an interface: a class for
-each message, its structs as attributes of it, keyword-only fields with the protocol's defaults.
+One module holds the request and the response of an API; every other schema has its own module. The rest of
+the code imports the generated files, so their form is an interface: a class per message, with its structs as
+attributes, and keyword-only fields with the protocol's defaults.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def snake_case(name: str) -> str:
 
 
 def api_name(message: MessageSchema) -> str:
-    """The name that a request and its response share."""
+    """The common name of a request and its response."""
     return message.name.removesuffix("Request").removesuffix("Response")
 
 
 def read_schemas() -> dict[str, list[MessageSchema]]:
-    """All messages by the module that they are generated into."""
+    """All messages, by the module that they are generated into."""
     modules: dict[str, list[MessageSchema]] = {}
     for path in sorted(SCHEMAS.glob("*.txt")):
         for message in parse(path.read_text("utf-8")):
@@ -56,7 +56,7 @@ def read_schemas() -> dict[str, list[MessageSchema]]:
 
 
 def sources() -> dict[str, str]:
-    """The text of every generated file by its name."""
+    """The text of every generated file, by its name."""
     modules = read_schemas()
     files = {f"{module}.py": _module(messages) for module, messages in modules.items()}
     files["__init__.py"] = (
@@ -174,7 +174,7 @@ def _table(modules: dict[str, list[MessageSchema]]) -> str:
 
 
 def differences() -> list[str]:
-    """The names of generated files that are missing, stale or no longer generated."""
+    """The names of generated files that are missing, stale or obsolete."""
     wanted = sources()
     found = {path.name: path.read_text("utf-8") for path in MESSAGES.glob("*.py")}
     return sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))

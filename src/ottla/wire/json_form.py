@@ -1,7 +1,7 @@
-"""Messages as JSON values, in the form that Kafka's tools print them.
+"""Messages as JSON values, as Kafka's tools print them.
 
-Names are camel case, ids are text, bytes are base64. A field that a version does not have is left out, and so
-is a tagged one that has its default.
+Names are camel case, ids are text, bytes are base64. Fields that a version lacks are omitted, and so are
+tagged fields with their default.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
 def to_json(message: Message, version: int) -> dict[str, Json]:
-    """All that `version` of a message carries."""
+    """All fields in `version` of a message."""
     declared = schema(type(message))
     return _struct(message, declared.fields, declared, version)
 
@@ -52,7 +52,7 @@ def _one(field: Field, value: Any, declared: MessageSchema, version: int) -> Jso
     if field.type == "uuid":
         return to_text(value)
     if field.type == "records":
-        return ""  # batches are not shown
+        return ""  # batches are not printed
     if field.type == "bytes":
         return base64.b64encode(value).decode()
     if field.type == "float64" and not math.isfinite(value):

@@ -1,7 +1,7 @@
-"""What every generated message class has in common: fields in slots, equality, a readable form.
+"""The base of every generated message class: fields in slots, equality, a readable repr.
 
-The classes hold values only; `ottla.wire.codec` turns them into bytes and back. They are plain classes, not
-dataclasses, because hundreds of them are imported and a dataclass costs a compile each.
+The classes only hold values; `ottla.wire.codec` encodes and decodes them. They are plain classes, not
+dataclasses, because hundreds of them are imported and each dataclass costs a compilation.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any, ClassVar, TypeAlias
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 Records: TypeAlias = Any
-"""Record batches. Decoded: a memoryview of the input. To be encoded: any buffer; and for `encode_parts` any
-object with a length, which is handed on as it is (a slice of a file, for sendfile)."""
+"""Record batches. Decoded: a memoryview of the input. To encode: any buffer; for `encode_parts` any object
+with a length, which is passed on unchanged (a slice of a file, for sendfile)."""
 
 FRESH: Any = object()
-"""The default of a field that starts as a new list or struct: None may be a value of its own there."""
+"""The default of a field that starts as a new list or struct, since None may be a value of the field."""
 
 
 class Struct:
-    """A group of fields. `unknown_tagged_fields` keeps what a newer peer sent, by tag, for the way back."""
+    """A group of fields. `unknown_tagged_fields` keeps the fields of a newer peer, by tag, for encoding."""
 
     __slots__: tuple[str, ...] = ("unknown_tagged_fields",)
 
@@ -43,7 +43,7 @@ class Struct:
 
 
 class Message(Struct):
-    """A struct that travels or is stored by itself."""
+    """A struct that is sent or stored by itself."""
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
-"""The few helpers that compiled codecs call: what is rare enough not to be written out in line.
+"""Helpers of compiled codecs for the cases that are too rare to be generated inline.
 
-A compact length is read in line when it is one byte long and not null; everything else comes here. Every
-helper raises MalformedMessage by itself, or IndexError at the end of the bytes, which the caller translates.
+A compact length is read inline if it has one byte and is not null; all other cases come here. Every helper
+raises MalformedMessage, or IndexError at the end of the bytes, which the caller translates.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LAYOUTS: dict[str, Layout] = {}
 
 
 def layout(letters: str) -> Layout:
-    """The big-endian layout of a run of fixed-size fields, made once for each run."""
+    """The big-endian layout of a run of fixed-size fields, cached per run."""
     found = _LAYOUTS.get(letters)
     if found is None:
         found = _LAYOUTS[letters] = Layout(">" + letters)
@@ -39,7 +39,7 @@ def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def long_varint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """The value of a varint whose first byte says that there are more, and how many bytes those are."""
+    """(value, additional bytes) of a varint whose first byte says that more follow."""
     second = buffer[position]
     if second < 128:
         return first & 127 | second << 7, 1
@@ -59,7 +59,7 @@ def long_varint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
 
 
 def long_text(buffer: Buffer, position: int, first: int, name: str) -> tuple[int, int]:
-    """As `long_varint`, for the length of a text: null is refused, and so is more than a text may have."""
+    """As `long_varint`, for the length of a string: null and lengths over the limit are refused."""
     if not first:
         refuse_null(name)
     value, more = long_varint(buffer, position, first)
@@ -106,18 +106,18 @@ def read_unknown_tags(buffer: Buffer, position: int, count: int) -> tuple[dict[i
 
 
 def check_tag_count(count: int) -> None:
-    """Refuse more tagged fields than any struct will ever have: each costs a look, known or not."""
+    """Refuse more tagged fields than any struct will ever have: each costs time, known or not."""
     if count > TAGS_MAX:
         raise MalformedMessage(f"A struct says that it has {count} tagged fields, over {TAGS_MAX}.")
 
 
 def read_fixed_array(buffer: Buffer, position: int, count: int, letter: str) -> list[int]:
-    """Numbers, one after the other. The caller has checked that the bytes are there."""
+    """Decode adjacent numbers. The caller has checked that the bytes are present."""
     return list(unpack_from(f">{count}{letter}", buffer, position))
 
 
 def unsigned_varint(value: int) -> bytes:
-    """The bytes of a varint."""
+    """Encode a varint."""
     if value < 0 or value > _INT32_MAX:
         raise UnencodableMessage(f"{value} does not fit a number of variable length.")
     if value < 128:
@@ -134,7 +134,7 @@ ONE_BYTE = [bytes((value,)) for value in range(128)]
 
 
 def text_varint(value: int) -> bytes:
-    """The bytes of a text's compact length, which is one more than its bytes."""
+    """Encode a string's compact length, which is one more than its number of bytes."""
     if value > TEXT_BYTES_MAX + 1:
         raise UnencodableMessage(
             f"A text of {value - 1} bytes is longer than the {TEXT_BYTES_MAX} a text may have."
@@ -143,12 +143,12 @@ def text_varint(value: int) -> bytes:
 
 
 def fixed_array(values: Iterable[int], count: int, letter: str) -> bytes:
-    """Numbers, one after the other."""
+    """Encode adjacent numbers."""
     return pack(f">{count}{letter}", *values)
 
 
 def uuid_array(values: Iterable[bytes]) -> bytes:
-    """Identifiers, one after the other."""
+    """Encode adjacent ids."""
     for value in values:
         check_uuid(value)
     return b"".join(values)
@@ -173,7 +173,7 @@ def tag_section(known: dict[int, bytes] | None, unknown: dict[int, bytes] | None
 
 
 def refuse_field(message: str, name: str, version: int) -> NoReturn:
-    """As Kafka: a value that a version cannot carry is refused, not silently lost, unless it is ignorable."""
+    """As in Kafka, refuse a value that a version cannot represent, unless the field is ignorable."""
     raise UnsupportedVersion(f"{message} version {version} has no {name}, and it is not at its default.")
 
 

@@ -1,4 +1,4 @@
-"""Reads the notation in which every message is declared, once, in `schemas/*.txt`.
+"""Parses the notation in which every message is declared, once, in `schemas/*.txt`.
 
 A message starts at the left margin, and its fields are indented by four blanks below it:
 
@@ -12,8 +12,8 @@ A message starts at the left margin, and its fields are indented by four blanks 
             key string 0+
 
 First line: name, kind, then `api=` its number, `versions=` the valid ones, `flexible=` the versions with
-compact lengths and tagged fields (or `none`), `listeners=` where a request is answered, and
-`latest-unstable` when the last version is not offered to clients.
+compact lengths and tagged fields (or `none`), `listeners=` the listeners that serve the request, and
+`latest-unstable` if the last version is not offered to clients.
 
 A field: name, type (`[]` before it: an array), the versions that have it, and then any of
 `nullable=VERSIONS` null is allowed · `tag=NUMBER@VERSIONS` sent as a tagged field · `default=TEXT` (without
@@ -49,12 +49,12 @@ PRIMITIVES = frozenset(
 
 
 class SchemaError(ValueError):
-    """A line of the notation that makes no sense."""
+    """An invalid line of the notation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """A range of versions; `last` of None means that it is open."""
+    """A range of versions; a `last` of None means no upper limit."""
 
     first: int
     last: int | None
@@ -89,7 +89,7 @@ class Field:
 
     @property
     def is_struct(self) -> bool:
-        """Whether the type (of an element, for an array) is a struct."""
+        """Whether the type (for an array, of its elements) is a struct."""
         return self.type not in PRIMITIVES
 
     @property
@@ -98,7 +98,7 @@ class Field:
 
     @property
     def default_literal(self) -> str | None:
-        """The default as Python source, or None when every message needs a fresh list or struct."""
+        """The default as Python source, or None if every message needs a new list or struct."""
         if self.starts_null:
             return "None"
         if self.is_array or self.is_struct:
@@ -131,7 +131,7 @@ class StructSchema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageSchema:
-    """A whole message: its fields, and by name every struct that they hold at any depth."""
+    """A complete message: its fields, and by name every struct at any depth."""
 
     name: str
     kind: str
@@ -157,7 +157,7 @@ class _Line:
 
 
 def parse(text: str) -> list[MessageSchema]:
-    """All messages of a text, in its order."""
+    """All messages of a text, in order."""
     messages: list[MessageSchema] = []
     block: list[_Line] = []
     for line in _lines(text):

@@ -1,4 +1,4 @@
-"""What the two compilers share: lines of source, sizes of types, and what a field's default looks like."""
+"""The code that both compilers share: lines of source, sizes of types, and defaults of fields."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ LETTERS = {
     "float64": "d",
     "uuid": "16s",
 }
-"""How `struct` spells the types of fixed size."""
+"""The `struct` letters of fixed-size types."""
 
 SHORT_ARRAY = 8
-"""Arrays of numbers up to this count have a layout of their own: lists of replicas are mostly so short."""
+"""Arrays of numbers up to this length have their own layout: most lists of replicas are that short."""
 
 ELEMENTS_IN_STEP = 128
-"""How many elements the sliced forms read or write before they stop: less than half a millisecond's work. A
-power of two."""
+"""The number of elements that the sliced forms process between yields: less than half a millisecond of work.
+A power of two."""
 NUMBERS_IN_STEP = 16_384
 
 LETTER_BYTES = {"?": 1, "b": 1, "B": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "d": 8, "16s": 16}
 
 _NUMBER_MEMORY, _LIST_MEMORY, _OBJECT_MEMORY = 32, 72, 48
 _MEMORY = {"bool": 0, "int8": 0, "string": 52, "bytes": 36, "records": 184, "uuid": 52}
-"""Bytes that CPython takes for a value, at its smallest; what is not here is a number."""
+"""The minimum memory of a value in CPython; types that are missing here are numbers."""
 
 
 @dataclass(slots=True)
@@ -58,13 +58,13 @@ class Source:
         self.depth -= 1
 
     def name(self, stem: str) -> str:
-        """A variable that nothing else uses."""
+        """A unique variable name."""
         self.names += 1
         return f"{stem}{self.names}"
 
 
 def add_step(source: Source, *before: str) -> None:
-    """Count an element, and stop where a step is complete; `before` runs first then."""
+    """Count an element, and yield after a complete step; `before` runs first in that case."""
     source.add("k += 1")
     with source.block(f"if not k & {ELEMENTS_IN_STEP - 1}:"):
         for line in before:
@@ -74,7 +74,7 @@ def add_step(source: Source, *before: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One version of one message: which fields it has, in which form."""
+    """The layout of one version of one message."""
 
     schema: MessageSchema
     version: int
@@ -94,7 +94,7 @@ class Plan:
         return self.is_present(member) and member.is_tagged(self.version)
 
     def tagged(self, struct: str | None) -> list[Field]:
-        """The fields that travel as tagged ones, by tag."""
+        """The tagged fields, by tag."""
         found = [member for member in self.members(struct) if self.is_tagged(member)]
         return sorted(found, key=lambda member: member.tag or 0)
 
@@ -110,7 +110,7 @@ class Plan:
         )
 
     def bytes_min(self, struct: str | None) -> int:
-        """The fewest bytes that a struct can take."""
+        """The minimum size of a struct."""
         total = 1 if self.flexible else 0
         for member in self.members(struct):
             if self.is_present(member) and not self.is_tagged(member):
@@ -126,13 +126,13 @@ class Plan:
         return self.length_bytes_min(member)
 
     def length_bytes_min(self, member: Field) -> int:
-        """The fewest bytes of a length or count."""
+        """The minimum size of a length or count."""
         if self.is_compact(member):
             return 1
         return 2 if member.type == "string" and not member.is_array else 4
 
     def element_bytes_min(self, member: Field) -> int:
-        """The fewest bytes of an array's element."""
+        """The minimum size of an array's element."""
         if member.is_struct:
             return self.bytes_min(member.type)
         if member.type in LETTERS:
@@ -142,18 +142,19 @@ class Plan:
         return 2 if member.type == "string" else 4
 
     def element_memory(self, member: Field) -> int:
-        """About the bytes that an element of an array takes as Python objects, all texts and arrays empty."""
+        """The approximate memory of an array's element as Python objects, with all strings and arrays
+        empty."""
         if member.is_struct:
             return _OBJECT_MEMORY + sum(8 + self._member_memory(part) for part in self.members(member.type))
         return _MEMORY.get(member.type, _NUMBER_MEMORY)
 
     def _member_memory(self, member: Field) -> int:
         if not self.is_present(member):
-            return _LIST_MEMORY if member.is_array else 0  # its default
+            return _LIST_MEMORY if member.is_array else 0  # the default
         return _LIST_MEMORY if member.is_array else self.element_memory(member)
 
     def differs(self, member: Field, value: str) -> str:
-        """An expression that is true when a value is not the field's default."""
+        """An expression that is true if a value is not the field's default."""
         literal = member.default_literal
         if literal == "None":
             return f"{value} is not None"

@@ -1,6 +1,6 @@
-"""Identifiers of 16 bytes, and the text that Kafka writes for them: base64 for URLs without padding.
+"""Ids of 16 bytes, and Kafka's text form of them: base64 for URLs without padding.
 
-On the wire and in our messages a uuid is `bytes` of length 16; the text is for people and files.
+On the wire and in messages a uuid is `bytes` of length 16; the text is for people and files.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ DIRECTORY_MIGRATING = ZERO
 DIRECTORY_UNASSIGNED = ONE
 """The replica has no log directory yet."""
 DIRECTORY_LOST = bytes(15) + b"\x02"
-"""The replica is in some directory that is offline."""
+"""The replica is in an offline directory."""
 
-_RESERVED_BELOW = 100  # Kafka keeps the first hundred ids for itself: a random one is never among them.
+_RESERVED_BELOW = 100  # Kafka reserves the first hundred ids; a random one is never among them.
 
 
 def to_text(identifier: bytes) -> str:
@@ -32,7 +32,7 @@ def to_text(identifier: bytes) -> str:
 
 
 def from_text(text: str) -> bytes:
-    """The id that `to_text` printed; ValueError if this is not one."""
+    """Parse the output of `to_text`; raises ValueError if it is invalid."""
     if len(text) > 24:
         raise ValueError(f"The id {text[:24]}... is too long: an id is 22 characters of base64.")
     try:
@@ -47,7 +47,7 @@ def from_text(text: str) -> bytes:
 
 
 def random(random_bytes: Callable[[int], bytes]) -> bytes:
-    """A fresh id of version 4 that is not reserved and whose text does not start with a dash."""
+    """A new version 4 id that is not reserved and whose text does not start with a dash."""
     while True:
         drawn = bytearray(random_bytes(16))
         drawn[6] = drawn[6] & 0x0F | 0x40
@@ -58,5 +58,5 @@ def random(random_bytes: Callable[[int], bytes]) -> bytes:
 
 
 def is_reserved(identifier: bytes) -> bool:
-    """Whether Kafka keeps this id for a purpose of its own."""
+    """Whether Kafka reserves this id."""
     return int.from_bytes(identifier, "big") < _RESERVED_BELOW

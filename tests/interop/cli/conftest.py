@@ -1,4 +1,4 @@
-"""A Kafka and an Ottla node to run `ottla` on, and ways to run it."""
+"""A Kafka and an Ottla node for `ottla`, and helpers that run it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.interop import peers
 
 
 class Ran(NamedTuple):
-    """How a command ended, and what it printed."""
+    """The exit code and output of a command."""
 
     code: int
     out: bytes
@@ -64,7 +64,7 @@ def ottla(
 
 @pytest.fixture
 def new_topic(broker: peers.BrokerProcess) -> NewTopicNamed:
-    """Makes a topic; its name."""
+    """Create a topic and return its name."""
 
     def make(partitions: int = 1, **configs: str) -> str:
         name = f"topic-{uuid4().hex[:10]}"
@@ -78,7 +78,7 @@ def new_topic(broker: peers.BrokerProcess) -> NewTopicNamed:
 
 @pytest.fixture
 def command(broker: peers.BrokerProcess) -> list[str]:
-    """The command line of `ottla` for a process of its own; see `environment`."""
+    """The command line of `ottla` in a separate process; see `environment`."""
     return [sys.executable, "-m", "ottla.cli"]
 
 

@@ -88,7 +88,7 @@ def test_start_says_when_it_is_ready_and_how_to_connect(
 
 
 def shown_until(process: subprocess.Popen[bytes], words: str) -> str:
-    """What a process prints until these words."""
+    """The output of a process up to these words."""
     shown = b""
     assert process.stdout is not None
     until = time.monotonic() + SECONDS_MAX

@@ -1,4 +1,4 @@
-"""`ottla doctor` on Kafka and on Ottla, on clusters that are well and on ones that are not."""
+"""`ottla doctor` on Kafka and on Ottla, on healthy and on broken clusters."""
 
 from __future__ import annotations
 

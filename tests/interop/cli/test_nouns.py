@@ -22,7 +22,7 @@ from ottla.client.values import TopicPartition
 from ottla.tools import consumer_groups, topics
 from tests.interop import peers
 from tests.interop.cli.conftest import NewTopicNamed, Ran, Run
-from tests.interop.groups_raw.talk import Talk
+from tests.interop.groups_raw.conversation import Talk
 from tests.interop.transactions_tool.producers import Producer as RawProducer
 
 SECONDS_MAX = 60.0
@@ -30,14 +30,14 @@ RECORDS = 20
 
 
 def ask(ottla: Run, *words: str) -> Any:
-    """What a command answers, as JSON."""
+    """The JSON output of a command."""
     ran = ottla(*words, "-o", "json")
     assert ran.code == 0, ran.err
     return json.loads(ran.text)
 
 
 def ask_until(ottla: Run, condition: Callable[[Any], object], *words: str) -> Any:
-    """The first answer that is as it should be: what was changed reaches a Kafka broker a little later."""
+    """Retry until the answer is as expected: a change reaches a Kafka broker a little later."""
     seen: list[Ran] = []
 
     def is_so() -> bool:
@@ -50,7 +50,7 @@ def ask_until(ottla: Run, condition: Callable[[Any], object], *words: str) -> An
 
 
 def refused(ottla: Run, *words: str) -> str:
-    """What a command says that cannot do what it should: one line."""
+    """The error line of a failing command."""
     ran = ottla(*words)
     assert ran.code == 1, ran
     assert ran.err.startswith("ottla: ")
@@ -146,7 +146,8 @@ def test_what_is_wrong_with_a_topic_is_said_in_one_line(ottla: Run, new_topic: N
 
 @pytest.fixture
 def behind(broker: peers.BrokerProcess, new_topic: NewTopicNamed) -> tuple[str, str]:
-    """A topic of two partitions with records of an hour ago, and a group that has read 5 and all of them."""
+    """A topic of two partitions with hour-old records, and a group that has read 5 of one and all of the
+    other."""
     topic, group = new_topic(2), new_name("group")
     produce(broker, topic, 2, age_ms=3_600_000)
     with Admin(broker.bootstrap) as admin:
@@ -342,7 +343,7 @@ def test_open_transactions_are_shown_and_aborted(
 
 @pytest.fixture
 def unverified(ottla: Run) -> Iterator[None]:
-    """The broker takes transactional records of whomever, as old ones do: so transactions can hang."""
+    """The broker accepts unverified transactional records, as old ones do, so transactions can hang."""
     setting = "transaction.partition.verification.enable"
     assert ottla("config", "set", "broker", "default", f"{setting}=false").code == 0
     ask_until(ottla, lambda row: row["value"] == "false", "config", "get", "broker", "1", setting)

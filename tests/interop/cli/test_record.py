@@ -1,4 +1,4 @@
-"""`ottla record` on Kafka and on Ottla: kcat judges the formats, and records come back as they were."""
+"""`ottla record` on Kafka and on Ottla: the formats match kcat's, and records survive a round trip."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ODD = lines(
 
 @pytest.fixture
 def odd(ottla: Run, new_topic: NewTopicNamed) -> str:
-    """A topic with records of every odd kind."""
+    """A topic with records of every unusual kind."""
     topic = new_topic(3)
     sent = ottla("record", "produce", topic, "--json", "--verbose", stdin=ODD)
     assert sent.code == 0, sent.err
@@ -256,7 +256,7 @@ def test_it_follows_from_the_end_without_being_told(
 def test_a_member_without_partitions_ends_with_a_sentence(
     ottla: Run, new_topic: NewTopicNamed, broker: peers.BrokerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another member has the only partition, and keeps it: so sticky assignors have it."""
+    """Another member keeps the only partition, since the assignor is sticky."""
     monkeypatch.setattr("ottla.cli.records.consumption._JOIN_SECONDS", 2.0)
     topic = new_topic()
     sticky = {

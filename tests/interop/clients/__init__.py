@@ -1,1 +1,1 @@
-"""Kafka's clients against a broker: each test is written once and runs on Kafka as well as on Ottla."""
+"""Kafka's clients against a broker: each test is written once and runs on Kafka and on Ottla."""

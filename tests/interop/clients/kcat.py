@@ -1,4 +1,4 @@
-"""kcat as a `Client`: what it can say on a command line, read back through a format with lengths in it."""
+"""kcat as a `Client`: what its command line supports, read back through a format with lengths."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class KcatClient:
 
     @staticmethod
     def refuses(message: Message) -> bool:
-        """kcat sets no timestamps, knows null only as the empty string, and takes headers as text."""
+        """kcat sets no timestamps, writes null as the empty string, and takes headers as text."""
         key, value = message.key or b"", message.value or b""
         delimiters = any(mark.encode() in key + value for mark in (_KEY_END, _MESSAGE_END))
         headers_fit = all(

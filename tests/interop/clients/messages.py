@@ -45,7 +45,7 @@ class Client(Protocol):
 
     @staticmethod
     def refuses(message: Message) -> bool:
-        """Whether the library has no way to say this message."""
+        """Whether the library cannot express this message."""
 
     def produce(
         self,
@@ -67,7 +67,7 @@ class Client(Protocol):
     def consume(
         self, bootstrap: str, topic: str, count: int, *, partition: int = 0, offset: int = 0
     ) -> list[Stored]:
-        """`count` records from `offset` on; an AssertionError when they do not come."""
+        """`count` records from `offset` on; raises AssertionError if they do not arrive."""
 
 
 def _case(index: int, key: bytes | None, value: bytes | None, *headers: tuple[str, bytes | None]) -> Message:
@@ -94,12 +94,12 @@ CASES: tuple[Message, ...] = (
 
 
 def plain_messages(count: int, size: int = 40) -> list[Message]:
-    """Messages that any client can send, each with its number in front."""
+    """Messages that any client can send, numbered."""
     return [Message(b"k%d" % index, b"%08d" % index + b"." * (size - 8)) for index in range(count)]
 
 
 def chunks(messages: Iterable[Message], size: int = 100) -> Iterator[list[Message]]:
-    """The messages in lists, for clients that take several at a time."""
+    """The messages in lists, for clients that send several at a time."""
     source = iter(messages)
     while chunk := list(islice(source, size)):
         yield chunk

@@ -1,4 +1,4 @@
-"""What any client writes, every client reads back: contents, offsets, timestamps and headers."""
+"""Every client reads what any client writes: contents, offsets, timestamps and headers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIVE_MEGABYTES = 5 * 1024 * 1024
 
 
 def sendable(client: Client, messages: Sequence[Message] = CASES) -> list[Message]:
-    """The messages that a client can express; for kcat without the timestamps that it cannot set."""
+    """The messages that a client can express; without timestamps for kcat, which cannot set them."""
     if client.name == "kcat":
         messages = [replace(message, timestamp_ms=None) for message in messages]
     return [message for message in messages if not client.refuses(message)]
@@ -34,7 +34,7 @@ def assert_reads_back(
     window_ms: tuple[int, int],
     append_time: bool = False,
 ) -> None:
-    """Compare record by record; a time that a clock chose lies within `window_ms`."""
+    """Compare record by record; a timestamp from a clock must lie within `window_ms`."""
     assert [record.offset for record in stored] == list(range(first_offset, first_offset + len(sent)))
     for record, message in zip(stored, sent, strict=True):
         assert record.key == message.key, record.offset

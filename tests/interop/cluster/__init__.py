@@ -1,1 +1,1 @@
-"""The reference deployment, five nodes on one machine: killed, cut off from each other, and healed."""
+"""The reference deployment, five nodes on one machine: kills, network partitions, and recovery."""

@@ -1,10 +1,11 @@
-"""The network between nodes, as proxies in this process: each direction between two nodes can be cut alone.
+"""The network between nodes, as proxies in this process: each direction between two nodes can be cut
+separately.
 
-All nodes learn the same address of a node, so who connects is found out by the process that holds the other
-end of the connection. What is sent over a cut link is neither refused nor lost for good: as on a network that
-drops packets it does not arrive, the connection stays open, and what the sender's system still has to send
-comes late, when the link is healed. The end of a connection is such news too. Links can be slow, too, and
-connections over them can be reset, at once or in the middle of what is sent next.
+All nodes know the same address of a node, so the proxy identifies a connecting node by the process at the
+other end of the connection. Bytes sent over a cut link are neither refused nor lost: as on a network that
+drops packets they do not arrive, the connection stays open, and they arrive late, when the link heals. The
+same applies to the end of a connection. Links can also be slow, and connections over them can be reset, at
+once or in the middle of the next message.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class _Way:
 
 
 class Links:
-    """Proxies before the ports of nodes, on an event loop of their own."""
+    """Proxies in front of the nodes' ports, on their own event loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -60,7 +61,7 @@ class Links:
         self._loop.close()
 
     def listen(self, node_id: int, port: int, *, source: int | None = None) -> int:
-        """A port by which others reach this port of a node: `source`, or whichever nodes connect."""
+        """A port by which others reach this port of a node: `source`, or any connecting node."""
         listening = socket.create_server(("127.0.0.1", 0))
         own_port: int = listening.getsockname()[1]
 
@@ -86,13 +87,13 @@ class Links:
         return own_port
 
     def know(self, node_id: int, process_id: int) -> None:
-        """A node was started."""
+        """Register the process of a started node."""
         self._process_ids[node_id] = process_id
 
     # Cutting
 
     def cut(self, sources: Iterable[int], targets: Iterable[int]) -> None:
-        """Nothing that one of `sources` sends arrives at one of `targets`."""
+        """Block everything from `sources` to `targets`."""
         targets = list(targets)
         pairs = [(source, target) for source in sources for target in targets if source != target]
 
@@ -103,13 +104,13 @@ class Links:
         self._run(close)
 
     def part(self, some: Iterable[int], others: Iterable[int]) -> None:
-        """Neither side hears the other."""
+        """Block both directions."""
         some, others = list(some), list(others)
         self.cut(some, others)
         self.cut(others, some)
 
     def heal(self, *, resets: bool = False) -> None:
-        """Every link is whole. `resets`: connections over cut links have ended, as when a cut lasts long."""
+        """Heal every link. With `resets`, connections over cut links end, as after a long cut."""
 
         async def open_all() -> None:
             cut = {pair for pair, way in self._ways.items() if not way.open.is_set()}
@@ -123,7 +124,7 @@ class Links:
         self._run(open_all)
 
     def slow(self, some: Iterable[int], others: Iterable[int], seconds: float) -> None:
-        """What the two sides send each other takes so long, piece by piece."""
+        """Delay everything between the two sides by this time."""
 
         async def delay() -> None:
             for way in self._between(some, others):
@@ -132,7 +133,7 @@ class Links:
         self._run(delay)
 
     def tear(self, some: Iterable[int], others: Iterable[int]) -> None:
-        """What the two sides send each other next arrives in part, and its connection ends then."""
+        """Truncate the next message between the two sides, and close its connection."""
 
         async def arm() -> None:
             for way in self._between(some, others):
@@ -141,7 +142,7 @@ class Links:
         self._run(arm)
 
     def reset(self, some: Iterable[int], others: Iterable[int]) -> None:
-        """Connections between the two sides end; new ones come about."""
+        """Close the connections between the two sides; new ones are allowed."""
         ends = [{one, other} for one in some for other in others]
 
         async def end() -> None:
@@ -265,7 +266,7 @@ def _asked_inode_of(port: int, remote_port: int) -> str | None:
 
 
 def _listed_inode_of(port: int, remote_port: int) -> str | None:
-    """Found in the table's text, not line by line: a busy machine has thousands of lines."""
+    """Searches the table's text as a whole: a busy machine has thousands of lines."""
     ends = b"0100007F:%04X 0100007F:%04X " % (port, remote_port)
     with open("/proc/net/tcp", "rb") as table:
         text = table.read()

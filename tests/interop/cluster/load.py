@@ -1,7 +1,7 @@
-"""A load that knows what must come of it: idempotent producers, a group that commits, and transactions.
+"""A load that checks its own results: idempotent producers, a group that commits, and transactions.
 
-All clients are confluent-kafka (librdkafka) as its users write them: what may be tried again is tried again.
-`Load.check` reads everything from the beginning: what was acknowledged is there, once, in its order.
+All clients are confluent-kafka (librdkafka), used as its users do: retriable errors are retried. `Load.check`
+reads everything from the beginning: acknowledged records must exist once, in order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REQUEST_MS = 5_000  # a leader that is cut off is silent: clients look for anoth
 
 
 def settings_of(bootstrap: str) -> dict[str, Any]:
-    """A client's settings; nothing is logged, since brokers go away all the time."""
+    """A client's settings; logging is off, since disconnects are normal here."""
     return {
         "bootstrap.servers": bootstrap,
         "log_level": 0,
@@ -48,7 +48,7 @@ def create_topics(bootstrap: str, replicas: int = 3) -> None:
 
 
 class _Worker(threading.Thread):
-    """Does something again and again until it is told to end; what goes wrong is raised by `end`."""
+    """Repeats a task until `end`, which raises its error."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -80,7 +80,7 @@ class _Worker(threading.Thread):
 
 
 class Producing(_Worker):
-    """Writes "producer:number" with rising numbers, to each partition in turn."""
+    """Writes "producer:number" with increasing numbers, to each partition in turn."""
 
     def __init__(self, bootstrap: str, number: int) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ class Producing(_Worker):
 
 
 class Ledger:
-    """What the members of a group have read and committed, all together."""
+    """The records read and offsets committed by the members of a group together."""
 
     def __init__(self, group: str) -> None:
         self.group = group
@@ -145,7 +145,7 @@ class Ledger:
 
 
 class Member(_Worker):
-    """A member of the group: reads, and commits what it has read."""
+    """A member of the group: reads, and commits its positions."""
 
     def __init__(self, bootstrap: str, ledger: Ledger) -> None:
         super().__init__()
@@ -240,7 +240,7 @@ class Transacting(_Worker):
 
 
 def _until_done(step: Callable[[float], object]) -> None:
-    """As the client wants it: what may be tried again is called again."""
+    """Retry as the client requires: retriable errors mean another call."""
     last: KafkaException | None = None
     for _ in range(20):
         try:
@@ -255,7 +255,7 @@ def _until_done(step: Callable[[float], object]) -> None:
 
 
 class Load:
-    """Everything above, side by side."""
+    """All of the above in parallel."""
 
     def __init__(self, bootstrap: str) -> None:
         self._servers = bootstrap
@@ -280,7 +280,7 @@ class Load:
             worker.ask_to_end()
 
     def progress(self) -> dict[str, int]:
-        """Records acknowledged, transactions ended, offsets that each group has committed."""
+        """The numbers of acknowledged records, ended transactions, and committed offsets per group."""
         ended = sum(outcome != "unknown" for outcome in list(self.transacting.outcomes.values()))
         found = {"records": sum(len(one.offsets) for one in self.producers), "transactions": ended}
         for ledger in self.ledgers:
@@ -288,7 +288,7 @@ class Load:
         return found
 
     def wait_for_progress(self, *names: str) -> None:
-        """Until these kinds of clients, or all, have got on since now."""
+        """Wait until these kinds of clients, or all, have made progress."""
         before, began = self.progress(), time.monotonic()
         steps = {"records": 40, "transactions": 2}
         seconds: dict[str, float] = {}  # when each had
@@ -308,7 +308,7 @@ class Load:
         print(f"got on after (seconds) {seconds}")
 
     def check_committed(self) -> None:
-        """No acknowledged offset of a group has gone back."""
+        """Check that no acknowledged offset of a group has decreased."""
         for ledger in self.ledgers:
             acknowledged = ledger.acknowledged()
             found = committed_offsets(self._servers, ledger.group, acknowledged)
@@ -316,7 +316,7 @@ class Load:
             assert not behind, f"offsets of {ledger.group} have gone back (acknowledged, found): {behind}"
 
     def finish(self) -> None:
-        """All is acknowledged, ended, and read by the groups."""
+        """Wait until everything is acknowledged, ended, and read by the groups."""
         for producer in self.producers:
             producer.end()
             assert producer.failures == []
@@ -331,7 +331,7 @@ class Load:
         self.check_committed()
 
     def check(self) -> str:
-        """Read everything from the beginning and judge it; a line of figures."""
+        """Read everything from the beginning and check it; return a line of figures."""
         self._check_plain()
         self._check_transactions()
         outcomes = Counter(self.transacting.outcomes.values())
@@ -375,7 +375,7 @@ class Load:
 
 
 def committed_offsets(bootstrap: str, group: str, partitions: Iterable[int]) -> dict[int, int]:
-    """What is committed, as soon as the group's coordinator says it."""
+    """The committed offsets, as soon as the group's coordinator responds."""
     places = [TopicPartition(PLAIN, partition) for partition in partitions]
     consumer = Consumer(settings_of(bootstrap) | {"group.id": group})
     found: dict[int, int] = {}
@@ -396,7 +396,7 @@ def committed_offsets(bootstrap: str, group: str, partitions: Iterable[int]) -> 
 
 
 def read_all(bootstrap: str, topic: str) -> dict[int, list[tuple[int, bytes]]]:
-    """Partition -> offsets and values that read_committed shows, from the beginning to the end."""
+    """Partition -> (offset, value) of the records visible with read_committed."""
     settings = {
         "group.id": "checking",
         "enable.auto.commit": False,

@@ -40,7 +40,7 @@ SETTINGS = {
 
 
 class Node(OttlaBroker):
-    """One node, whose neighbours are told to it when it is started."""
+    """One node, which learns its neighbours when it starts."""
 
     def __init__(self, directory: Path, node_id: int, settings: Mapping[str, str]) -> None:
         super().__init__(directory)
@@ -78,7 +78,7 @@ class Node(OttlaBroker):
 
 
 class Five:
-    """All five nodes, and what they say. Everything is killed at the end."""
+    """All five nodes, and their answers. Everything is killed at the end."""
 
     node_ids: tuple[int, ...] = BROKERS
     node_class: type[Node] = Node
@@ -91,7 +91,7 @@ class Five:
         is_dynamic: bool = False,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        """`is_dynamic`: controllers find each other by controller.quorum.bootstrap.servers."""
+        """With `is_dynamic` controllers find each other by controller.quorum.bootstrap.servers."""
         self.links = links
         self.nodes = {
             node_id: self.node_class(directory / f"node-{node_id}", node_id, {**SETTINGS, **(settings or {})})
@@ -116,7 +116,7 @@ class Five:
             node.settings[name] = value
 
     def _address(self, node_id: int, port: int) -> str:
-        """Where other nodes find a port of this one."""
+        """The address at which other nodes reach a port of this one."""
         return f"127.0.0.1:{port if self.links is None else self.links.listen(node_id, port)}"
 
     def _advertise(self, node: Node, controller: str | None) -> None:
@@ -127,7 +127,7 @@ class Five:
         node.settings["advertised.listeners"] = advertised
 
     def client_address(self, node: Node) -> str:
-        """Where clients find a node."""
+        """The address at which clients reach a node."""
         return node.bootstrap
 
     @property
@@ -139,7 +139,7 @@ class Five:
         return [node_id for node_id, node in self.nodes.items() if node.process is not None]
 
     def start(self, *node_ids: int) -> Self:
-        """Start these, or all, side by side: none of them gets far without the others."""
+        """Start these nodes, or all, in parallel, since a majority is needed."""
         chosen = [self.nodes[node_id] for node_id in node_ids or self.nodes]
         for node in chosen:
             node.start(wait=False)
@@ -166,7 +166,7 @@ class Five:
     # What they say
 
     def partitions(self, topics: Iterable[str], *, at: int) -> dict[tuple[str, int], Any]:
-        """Partitions as a node tells them, with eligible leaders; nothing while it does not answer."""
+        """The partitions in a node's response, with eligible leaders; empty if it does not respond."""
         request = DescribeTopicPartitionsRequest(
             topics=[DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in topics]
         )
@@ -177,9 +177,9 @@ class Five:
             return {}
         return {(topic.name, one.partition_index): one for topic in found for one in topic.partitions}
 
-    def wait_until_whole(self, topics: Mapping[str, int]) -> None:
-        """Until every node that runs says that all replicas of `topics` (with their partitions) are in sync
-        and led; the internal topics count too, as far as they are there."""
+    def wait_until_in_sync(self, topics: Mapping[str, int]) -> None:
+        """Wait until every running node reports all replicas of `topics` (with their partitions) in sync,
+        with leaders; existing internal topics count, too."""
         seen: dict[int, Any] = {}
         names = [*topics, "__consumer_offsets", "__transaction_state"]
 

@@ -1,11 +1,11 @@
-"""Nodes that do not hear each other, for a while, under a load that knows what must come of it.
+"""Nodes that are disconnected from each other for a while, under a load that checks its own results.
 
-Whatever is cut: a partition has one leader in an epoch, nothing acknowledged is lost, doubled or reordered,
-readers never see less than they saw, and once the network is whole all replicas are in sync again and every
-client gets on. Until then whoever asks a node that is cut off, its coordinator for instance, may wait: like
-Kafka's it answers by what it knew last.
+In every case a partition has one leader per epoch, no acknowledged record is lost, duplicated or reordered,
+readers never see less than before, and after the network heals all replicas are in sync again and every
+client makes progress. Until then requests to a disconnected node, for example a coordinator, may wait: like
+Kafka's it answers with its last known state.
 
-OTTLA_TEST_CUTS=30 adds so many cuts by chance, with kills among them; a failure names the seed.
+OTTLA_TEST_CUTS=30 adds that many random cuts, with kills among them; a failure names the seed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def links() -> Iterator[Links]:
 
 
 class Cuts:
-    """Cuts in a running cluster. Each goes on until what it must cause is seen, and is healed then."""
+    """Cuts in a running cluster. Each lasts until its effect is observed, and is then healed."""
 
     def __init__(self, five: Five, links: Links, load: Load) -> None:
         self.five, self.links, self.load = five, links, load
@@ -50,7 +50,7 @@ class Cuts:
     # What nodes say
 
     def active_controllers(self) -> dict[int, int]:
-        """Who answers as the leader of the quorum, and in which epoch: one of them at most in one epoch."""
+        """The self-declared leader of the quorum and its epoch: at most one per epoch."""
         partition = DescribeQuorumRequest.PartitionData(partition_index=0)
         topic = DescribeQuorumRequest.TopicData(topic_name="__cluster_metadata", partitions=[partition])
         found = {}
@@ -63,7 +63,7 @@ class Cuts:
         return found
 
     def active(self) -> int:
-        """The active controller, once there is one alone."""
+        """The active controller, once there is exactly one."""
         found: dict[int, int] = {}
 
         def is_known() -> bool:
@@ -75,12 +75,12 @@ class Cuts:
         return next(iter(found))
 
     def partition(self, at: int, number: int = 0) -> tuple[int, int, set[int]]:
-        """Leader, epoch and in-sync replicas of a partition, as a node says."""
+        """Leader, epoch and ISR of a partition, according to a node."""
         one = self.five.partitions([PLAIN], at=at).get((PLAIN, number))
         return (-1, -1, set()) if one is None else (one.leader_id, one.leader_epoch, set(one.isr_nodes))
 
     def balance(self) -> None:
-        """Every node leads one partition of each topic again."""
+        """Restore the preferred leaders, so that every node leads one partition of each topic."""
         request = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=30_000)
 
         def is_balanced() -> bool:
@@ -94,21 +94,22 @@ class Cuts:
     # Cutting
 
     def heal(self, *, resets: bool) -> None:
-        """Recovery: every replica in sync, and every client gets on."""
+        """Wait for the recovery: every replica in sync, and every client making progress."""
         self.links.heal(resets=resets)
-        self.five.wait_until_whole(TOPICS)
+        self.five.wait_until_in_sync(TOPICS)
         self.load.wait_for_progress()
         self.load.check_committed()
 
     def leader_from_followers(self) -> None:
-        """The leader still speaks with the controllers, if they are not its followers: they leave its ISR."""
+        """The leader still reaches the controllers, unless they are its followers: they leave its ISR."""
         leader, epoch, isr = self.partition(at=1)
         followers = isr - {leader}
         self.links.part([leader], followers)
         self._wait_until_alone(leader, epoch)
 
     def active_controller_from_all(self) -> None:
-        """Nobody hears the active controller: another takes its place, and its broker's."""
+        """Nobody receives from the active controller: another one replaces it, and its broker's
+        leaderships."""
         active = self.active()
         others = [node_id for node_id in BROKERS if node_id != active]
         self.links.part([active], others)
@@ -117,14 +118,14 @@ class Cuts:
         self.load.wait_for_progress("records")  # the others go on without it
 
     def broker_from_controllers(self) -> None:
-        """A broker that clients and brokers reach, but no controller: it is fenced, and leads nothing."""
+        """Clients and brokers reach a broker, but no controller does: it is fenced, and leads nothing."""
         broker = 4
         self.links.part([broker], CONTROLLERS)
         self._wait_until_it_leads_nothing(broker, via=1)
         self.load.wait_for_progress("records")
 
     def active_controller_is_heard_by_nobody(self) -> None:
-        """One way: it hears all, and what it says vanishes."""
+        """One way: it receives everything, and its messages are dropped."""
         active = self.active()
         others = [node_id for node_id in BROKERS if node_id != active]
         self.links.cut([active], others)
@@ -133,7 +134,7 @@ class Cuts:
         self.load.wait_for_progress("records")
 
     def active_controller_hears_nobody(self) -> None:
-        """One way: what others say to it vanishes."""
+        """One way: messages to it are dropped."""
         active = self.active()
         others = [node_id for node_id in BROKERS if node_id != active]
         self.links.cut(others, [active])
@@ -142,14 +143,14 @@ class Cuts:
         self.load.wait_for_progress("records")
 
     def followers_are_not_heard(self) -> None:
-        """One way: the leader gets none of its followers' requests, and they hear it."""
+        """One way: the leader gets none of its followers' requests, but they receive from it."""
         leader, epoch, isr = self.partition(at=1)
         followers = isr - {leader}
         self.links.cut(followers, [leader])
         self._wait_until_alone(leader, epoch)
 
     def flapping_link(self) -> None:
-        """A leader's link to the others comes and goes, each time long enough to be missed or too short."""
+        """A leader's link to the others flaps, each time long enough to be noticed or too short."""
         leader, _, _ = self.partition(at=1)
         others = [node_id for node_id in BROKERS if node_id != leader]
         for number in range(FLAPS):
@@ -199,7 +200,7 @@ class Cuts:
         )
 
     def _wait_until_alone(self, leader: int, epoch: int) -> None:
-        """Until somebody knows that its followers left it, or that there is another leader."""
+        """Wait until a node knows that the leader's ISR shrank, or that there is another leader."""
 
         def is_alone() -> bool:
             known = [self.partition(node_id) for node_id in BROKERS]
@@ -233,7 +234,7 @@ def test_no_cut_loses_doubles_or_reorders_anything_and_all_is_whole_after_healin
     chance = random.Random(SEED)
     with Five(tmp_path, links=links) as five:
         create_topics(five.bootstrap)
-        five.wait_until_whole(TOPICS)
+        five.wait_until_in_sync(TOPICS)
         load, watch = Load(five.bootstrap), Watch(five, TOPICS)
         done = []
         with load, watch:

@@ -30,7 +30,7 @@ SESSION_MS = "4000"  # long enough that nobody is taken for dead who lives, on a
 
 
 class State(NamedTuple):
-    """What the controller knows of a partition."""
+    """The controller's state of a partition."""
 
     leader: int
     isr: set[int]
@@ -85,7 +85,7 @@ class Trio:
         return seen[-1]
 
     def write(self, topic: str, value: bytes, *, at: int) -> None:
-        """Write with all acknowledgements, as a client that tries again."""
+        """Write with acks=all, and retry like a client."""
         codes: list[int] = []
 
         def is_written() -> bool:

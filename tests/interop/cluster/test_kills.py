@@ -1,6 +1,6 @@
-"""Nodes are killed, one after the other and all at once, under a load that knows what must come of it.
+"""Nodes are killed, one after the other and all at once, under a load that checks its own results.
 
-OTTLA_TEST_ROUNDS says how often each is (once unless told); every other time nodes are stopped, not killed.
+OTTLA_TEST_ROUNDS says how often (default: once); every other time nodes are stopped, not killed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ROUNDS = int(os.environ.get("OTTLA_TEST_ROUNDS", "1"))
 def under_load(directory: Path, fault: Callable[[Five, Load], None]) -> None:
     with Five(directory) as five:
         create_topics(five.bootstrap)
-        five.wait_until_whole(TOPICS)
+        five.wait_until_in_sync(TOPICS)
         load, watch = Load(five.bootstrap), Watch(five, TOPICS)
         with load, watch:
             load.wait_for_progress()
@@ -44,7 +44,7 @@ def test_each_node_is_killed_in_turn_and_nothing_acknowledged_is_lost_doubled_or
                 load.wait_for_progress()
                 load.check_committed()
                 five.start(node.node_id)
-                five.wait_until_whole(TOPICS)
+                five.wait_until_in_sync(TOPICS)
                 load.wait_for_progress()
 
     under_load(tmp_path, in_turn)
@@ -58,7 +58,7 @@ def test_all_nodes_are_killed_at_once_and_nothing_acknowledged_is_lost_doubled_o
             for node in five.nodes.values():
                 node.kill()
             five.start()
-            five.wait_until_whole(TOPICS)
+            five.wait_until_in_sync(TOPICS)
             load.wait_for_progress()
             load.check_committed()
 

@@ -1,4 +1,4 @@
-"""The reference deployment as Kafka's tools see it: its quorum, its topics, and what it refuses."""
+"""The reference deployment as seen by Kafka's tools: its quorum, its topics, and its errors."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_topics_of_every_replication_factor(five: Five, tools: Tools) -> None:
         words = ["--create", "--topic", f"on-{count}", "--partitions", "3", "--replication-factor"]
         made = tools.run(TOPICS, *bootstrap, *words, str(count))
         assert (made.exit, made.out.strip()) == (0, f"Created topic on-{count}.")
-    five.wait_until_whole(names)
+    five.wait_until_in_sync(names)
     for node_id in BROKERS:
         for (topic, _), partition in five.partitions(names, at=node_id).items():
             count = int(topic.removeprefix("on-"))

@@ -1,7 +1,7 @@
-"""Who led what, and how far readers could see: asked of every node all the time, and read from the logs.
+"""The leaders and the visible ends of logs, polled from every node and read from the logs.
 
-Rule of all checks: a partition has one leader in one epoch, in the metadata log and in what nodes answer; and
-no later leader shows readers less than an earlier one has shown.
+Rule of all checks: a partition has one leader per epoch, in the metadata log and in the nodes' responses; and
+no later leader shows readers less than an earlier one did.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Place = tuple[str, int]
 
 
 class Watch(threading.Thread):
-    """Asks each node which partitions it leads, and asks it for their ends as their leader."""
+    """Polls each node for the partitions it leads and for their end offsets."""
 
     def __init__(self, five: Five, topics: Iterable[str]) -> None:
         super().__init__(daemon=True)
@@ -80,7 +80,8 @@ class Watch(threading.Thread):
                     self.ends.setdefault((place, epochs[place]), []).append(one.offset)
 
     def check(self) -> int:
-        """One leader an epoch, as the metadata log has it; ends never go back. How many epochs were seen."""
+        """Check that the metadata log has one leader per epoch and that ends never decrease; return the
+        epochs seen."""
         assert self.leaders, "nothing was seen"
         logged = check_metadata_logs(self._five)
         for (place, epoch), seen in self.leaders.items():
@@ -98,7 +99,7 @@ class Watch(threading.Thread):
 
 
 def metadata_leaders(directory: Path) -> dict[tuple[Place, int], int]:
-    """Place, epoch -> leader, as the metadata log in a data directory says, from its beginning."""
+    """(partition, epoch) -> leader, from the metadata log in a data directory."""
     image = ClusterImage()
     leaders: dict[tuple[Place, int], int] = {}
     for segment in sorted((directory / "__cluster_metadata-0").glob("*.log")):
@@ -125,7 +126,7 @@ def _whole(data: bytes) -> bytes:
 
 
 def check_metadata_logs(five: Five) -> dict[tuple[Place, int], int]:
-    """The controllers' logs agree; what the longest of them says."""
+    """Check that the controllers' logs agree; return the content of the longest."""
     logs = [_log(five.nodes[node_id].data / "__cluster_metadata-0") for node_id in CONTROLLERS]
     shortest = min(map(len, logs))
     assert shortest > 0
@@ -135,13 +136,13 @@ def check_metadata_logs(five: Five) -> dict[tuple[Place, int], int]:
 
 
 def _log(directory: Path) -> bytes:
-    """All that a log holds. An active segment may end in room that is not written yet."""
+    """The content of a log, without the preallocated end of the active segment."""
     data = b"".join(segment.read_bytes() for segment in sorted(directory.glob("*.log")))
     return _whole(data)
 
 
 def wait_until_equal(five: Five, topics: Mapping[str, int]) -> None:
-    """Until the replicas of every partition hold the same bytes. Nobody writes any more."""
+    """Wait until the replicas of every partition hold the same bytes, after all writes."""
     differing: list[str] = []
 
     def are_equal() -> bool:

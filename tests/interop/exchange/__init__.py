@@ -1,1 +1,1 @@
-"""A data directory that changes hands between Kafka and Ottla, and Kafka's own tool reading our files."""
+"""A data directory that Kafka and Ottla use in turn, and Kafka's own tool reading our files."""

@@ -38,14 +38,14 @@ def _java_agent_ends() -> Iterator[None]:
 
 @dataclass
 class Contents:
-    """What the directory should hold, as read from the broker that wrote it."""
+    """The expected content of the directory, as read from the broker that wrote it."""
 
     records: dict[str, list[Stored]] = field(default_factory=dict)
     starts: dict[str, int] = field(default_factory=dict)
 
 
 def write(broker: peers.BrokerProcess, round_number: int, contents: Contents) -> None:
-    """Add a bit of everything: codecs, segments, deleted records, tombstones, idempotent producers."""
+    """Add some of everything: codecs, segments, deleted records, tombstones, idempotent producers."""
     admin = ConfluentAdmin(broker.bootstrap)
     java = CLIENTS["java"]
     codecs, segments, deleted, fresh = "codecs", "segments", "deleted", f"fresh-{round_number}"
@@ -109,7 +109,7 @@ def assert_serves(broker: peers.BrokerProcess, contents: Contents, *, clean: boo
 
 
 def dump(files: list[Path], *options: str) -> str:
-    """Run Kafka's dump tool over files; a complaint of its is an error."""
+    """Run Kafka's dump tool over files; its complaints are errors."""
     names = ",".join(map(str, files))
     result = peers.kafka_tool("org.apache.kafka.tools.DumpLogSegments", "--files", names, *options)
     output = (result.stdout + result.stderr).decode(errors="replace")
@@ -154,7 +154,7 @@ def assert_dumps(data: Path, contents: Contents) -> None:
 
 
 def relay(directory: Path, kinds: list[str], *, clean: bool) -> None:
-    """Let the brokers have the directory one after the other; each serves what is there and adds to it."""
+    """Run the brokers on the directory in turn; each serves the existing data and adds to it."""
     port, controller_port = peers.free_port(), peers.free_port()
     contents = Contents()
     for number, kind in enumerate(kinds):
@@ -177,7 +177,7 @@ def relay(directory: Path, kinds: list[str], *, clean: bool) -> None:
 
 
 def relays() -> list[list[str]]:
-    """Who hands on to whom; with Kafka alone the test itself is proven."""
+    """The sequence of brokers; with Kafka alone it validates the test itself."""
     kinds = broker_kinds()
     if kinds == ["kafka"]:
         return [["kafka", "kafka"]]

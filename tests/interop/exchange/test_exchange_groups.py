@@ -16,8 +16,8 @@ from tests.interop import peers
 from tests.interop.clients.conftest import broker_kinds
 from tests.interop.groups_raw.ask_consumer import Modern
 from tests.interop.groups_raw.brokers import PROPERTIES, wait_for_coordinator
+from tests.interop.groups_raw.conversation import Talk
 from tests.interop.groups_raw.members import Member, protocols, subscription
-from tests.interop.groups_raw.talk import Talk
 from tests.interop.peers import wait_until
 
 SETTINGS = {**PROPERTIES, "broker.rack": "rack-1"}

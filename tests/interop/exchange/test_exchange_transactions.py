@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from tests.interop import peers
 from tests.interop.clients.conftest import broker_kinds
 from tests.interop.groups_raw.brokers import wait_for_coordinator
-from tests.interop.groups_raw.talk import Talk
+from tests.interop.groups_raw.conversation import Talk
 from tests.interop.transactions_tool.producers import Producer
 
 PROPERTIES = {

@@ -38,7 +38,7 @@ _LOG_LINES = 25 if "OTTLA_TEST_CLIENT_LOG" not in os.environ else 100_000
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client with one of the protocols it speaks."""
+    """A client with one of its protocols."""
 
     name: str
     host: str
@@ -74,7 +74,7 @@ def _command(host: str) -> list[str]:
 
 
 class Host:
-    """A process of a client with its members."""
+    """The process of a client with its members."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -139,7 +139,7 @@ def _now_us() -> int:
 
 
 class Writer:
-    """Writes to every topic it is told of, a few records at a time, until it is told to stop."""
+    """Writes to every registered topic, a few records at a time, until it is stopped."""
 
     def __init__(self, bootstrap: str) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0})
@@ -173,7 +173,7 @@ class Writer:
             self._ends[at] = max(self._ends[at], message.offset() + 1)
 
     def start(self, topic: str, partitions: int) -> None:
-        """Write to a topic, or to more of its partitions than before."""
+        """Write to a topic, or to additional partitions of it."""
         self._producer.list_topics(topic, timeout=_WAIT_S)  # so that it knows of them all
         with self._lock:
             for index in range(partitions):
@@ -197,7 +197,7 @@ class Writer:
 
 
 class World:
-    """One broker, with what scenarios share on it."""
+    """One broker, with the resources that scenarios share on it."""
 
     def __init__(self, broker: peers.BrokerProcess) -> None:
         self.broker = broker
@@ -228,7 +228,7 @@ class World:
 
 
 class Group:
-    """One group in one scenario: its members, its topics, and what must hold in the end."""
+    """One group in one scenario: its members, its topics, and its final checks."""
 
     def __init__(self, world: World, client: Client, what: str, **given: Any) -> None:
         self.world = world
@@ -278,7 +278,7 @@ class Group:
             self._hosts[member].start(self.ledger, member, **config)
 
     def start_victim(self, name: str, **given: Any) -> Host:
-        """A member in a process of its own, which can be killed."""
+        """A member in a separate process, which can be killed."""
         host = Host(self.client.host)
         self._victims.append(host)
         self.start(name, host=host, **given)
@@ -317,7 +317,7 @@ class Group:
             self._hosts[self.member(name)].tell("close", self.member(name))
 
     def wait_failure(self, name: str, words: str) -> None:
-        """Until a member says that it failed, in the client's `words` for it; no other may fail."""
+        """Wait until a member reports the failure `words`; no other member may fail."""
 
         def has_failed() -> bool:
             failures = self.ledger.events("error", "note", "commit_failed")
@@ -328,7 +328,7 @@ class Group:
         peers.wait_until(has_failed, _WAIT_S, f"the failure of {name} in {self.name}")
 
     def wait_shared_out_evenly(self) -> None:
-        """Until no member has two partitions more than another: a sticky assignor is done then."""
+        """Wait until no member has two partitions more than another, which completes a sticky assignment."""
         self.wait_shared_out()
 
         def are_even() -> bool:
@@ -338,12 +338,12 @@ class Group:
         self.wait(are_even, "an even assignment")
 
     def wait_shared_out(self, *, leaving_out: tuple[str, ...] = ()) -> None:
-        """Until every partition has an owner and every member a partition."""
+        """Wait until every partition has an owner and every member a partition."""
         left_out = [self.member(name) for name in leaving_out]
         self.wait(lambda: self.ledger.is_shared_out(self.partitions, leaving_out=left_out), "an assignment")
 
     def wait_records(self, name: str, count: int = 1) -> None:
-        """Until a member got so many more batches of records."""
+        """Wait until a member has received this many more batches of records."""
         member = self.member(name)
         before = len(self.ledger.events("records", member=member))
         self.wait(
@@ -356,7 +356,7 @@ class Group:
         return {(each.topic, each.partition): each.offset for each in answer.topic_partitions}
 
     def finish(self, *, may_lose: bool = False) -> None:
-        """Stop writing, let everything be delivered, and judge; `may_lose`: see `Ledger.breaches`."""
+        """Stop writing, wait for all deliveries, and check; `may_lose`: see `Ledger.breaches`."""
         ends = self.world.writer.stop(self.topics)
         self.wait(lambda: self.ledger.has_all(ends), "the last records")
         self.wait_shared_out()

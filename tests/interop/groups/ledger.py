@@ -1,9 +1,9 @@
-"""What the members of one group did, and whether that is what a group promises.
+"""The events of one group's members, and the checks of a group's guarantees.
 
 Events of all members are merged by time. A partition is owned from `assigned` to `revoked` or `lost`, until
-its member's process was killed, or, for a member that stopped polling, at the longest until its poll interval
-ran out. The rules: one owner at a time; an owner starts exactly where the group's last commit was and then
-misses nothing; a commit is taken from the owner alone and never goes back.
+its member's process was killed, or, for a member that stopped polling, at most until its poll interval
+expired. Rules: one owner at a time; an owner starts exactly at the group's last commit and then skips
+nothing; only the owner commits, and commits never decrease.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Ledger:
             return all(len(self.delivered[at]) >= end for at, end in ends.items())
 
     def committed(self) -> dict[At, int]:
-        """The commits that were acknowledged last."""
+        """The last acknowledged commits."""
         return {
             (topic, partition): offset
             for event in self.events("committed")
@@ -126,7 +126,7 @@ def _ats(event: dict[str, Any]) -> set[At]:
 
 
 class _Judge:
-    """One walk over the merged events, in the order of their times."""
+    """One pass over the merged events, in order of time."""
 
     def __init__(self, max_poll_ms: int, may_lose: bool) -> None:
         self._max_poll_us = max_poll_ms * 1000

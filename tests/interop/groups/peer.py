@@ -1,4 +1,4 @@
-"""Asks Kafka's own assignors and its library for regular expressions, through GroupPeer.java."""
+"""Runs Kafka's own assignors and its regular expression library, through GroupPeer.java."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ Shares = dict[str, dict[bytes, tuple[int, ...]]]
 
 @dataclass(frozen=True)
 class Answer:
-    """What Kafka made of a round. All in the order in which its maps hold it, which breaks its ties."""
+    """Kafka's result of a round, in the iteration order of its maps, which breaks its ties."""
 
     members: list[str]
     topics: list[bytes]

@@ -1,6 +1,6 @@
-"""What happens to a group, and what must be seen of it. Each scenario runs for every client that can do it.
+"""The scenarios of a group, and their expected events. Each runs for every client that supports it.
 
-Beyond what a scenario asserts itself, `Group.finish` judges the merged logs of all members: one owner at a
+Besides a scenario's own assertions, `Group.finish` checks the merged logs of all members: one owner at a
 time, every record delivered, no record skipped, every owner started exactly at the group's commit.
 """
 
@@ -39,7 +39,7 @@ def scale(world: World, client: Client) -> str:
 
 
 def static_restart(world: World, client: Client) -> str:
-    """A static member that comes back in time has its partitions again, and nobody else hears of it."""
+    """A static member that returns in time gets its partitions again, without a rebalance of the others."""
     with group(world, client, "static", session_ms=15_000) as here:
         here.add_topic(partitions=6)
         here.start("1", instance="one")
@@ -61,7 +61,7 @@ def static_restart(world: World, client: Client) -> str:
 
 
 def cooperative(world: World, client: Client) -> str:
-    """Only partitions that change hands are revoked."""
+    """Only partitions that change owners are revoked."""
     with group(world, client, "cooperative", assignor=client.cooperative_assignor) as here:
         here.add_topic(partitions=6)
         here.start("1")
@@ -82,7 +82,7 @@ def cooperative(world: World, client: Client) -> str:
 
 
 def regex(world: World, client: Client) -> str:
-    """A pattern takes in what matches, also a topic that is made later, and nothing else."""
+    """A pattern matches existing and later topics, and nothing else."""
     base = world.new_name(f"pattern-{client.name}")
     with group(world, client, "regex", pattern=f"^{base}[.](red|green)$") as here:
         here.add_topic(f"{base}.red", partitions=3)
@@ -97,7 +97,7 @@ def regex(world: World, client: Client) -> str:
 
 
 def kill(world: World, client: Client) -> str:
-    """kill -9 of a member: its partitions go to the others once its session is over."""
+    """kill -9 of a member: after its session its partitions go to the others."""
     with group(world, client, "kill") as here:
         here.add_topic(partitions=6)
         here.start("1")
@@ -113,7 +113,7 @@ def kill(world: World, client: Client) -> str:
 
 
 def pause(world: World, client: Client) -> str:
-    """A member that stops polling for too long loses its place, cannot commit any more, and may come back."""
+    """A member that stops polling for too long is removed, cannot commit any more, and may rejoin."""
     given = {"max_poll_ms": _SHORT_POLL_MS, "session_ms": _SHORT_POLL_MS}
     with group(world, client, "pause", **given) as here:
         here.add_topic(partitions=6)
@@ -136,7 +136,7 @@ def pause(world: World, client: Client) -> str:
 
 
 def churn(world: World, client: Client) -> str:
-    """Members come and go while others still do: nobody waits for an assignment."""
+    """Members join and leave while others still do, before the assignment completes."""
     with group(world, client, "churn") as here:
         here.add_topic(partitions=8)
         choose = Random(client.name)
@@ -155,7 +155,7 @@ def churn(world: World, client: Client) -> str:
 
 
 def differing(world: World, client: Client) -> str:
-    """Members that want different topics, one of which grows: nobody gets what it did not ask for."""
+    """Members with different subscriptions, one topic of which grows: nobody gets other topics."""
     with group(world, client, "differing") as here:
         one = here.add_topic(world.new_name("one"), partitions=3)
         both = here.add_topic(world.new_name("both"), partitions=4)
@@ -174,7 +174,8 @@ def differing(world: World, client: Client) -> str:
 
 
 def twins(world: World, client: Client) -> str:
-    """Two static members of one name: the old one is fenced (classic), or the new one refused (consumer)."""
+    """Two static members with the same id: the old one is fenced (classic), or the new one refused
+    (consumer)."""
     with group(world, client, "twins") as here:
         here.add_topic(partitions=2)
         here.start("old", instance="one")
@@ -205,7 +206,7 @@ def everyone(world: World, protocol: str) -> str:
 
 
 def upgrade(world: World, host: str, assignor: str | None = None) -> str:
-    """A live group goes from the classic protocol to the consumer protocol and back, a member at a time."""
+    """A live group migrates from the classic protocol to the consumer protocol and back, member by member."""
     speaking = {client.protocol: client for client in CLIENTS if client.host == host}
     given: dict[str, Any] = {"assignor": assignor} if assignor else {}
     with group(world, speaking["classic"], f"upgrade-{assignor or 'default'}") as here:

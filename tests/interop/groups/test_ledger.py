@@ -1,4 +1,4 @@
-"""The judge of the groups' logs, tried on logs that are wrong: it must see whatever a group must not do."""
+"""The checks of the groups' logs, tested on invalid logs: they must find every violation."""
 
 from __future__ import annotations
 

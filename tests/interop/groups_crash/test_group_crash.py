@@ -19,7 +19,7 @@ from tests.interop import peers
 from tests.interop.clients.admins import ConfluentAdmin
 from tests.interop.clients.conftest import broker_kinds
 from tests.interop.groups_crash.workers import HEARTBEAT_MS, SESSION_MS, WORKERS, Progress
-from tests.interop.groups_raw.talk import Talk
+from tests.interop.groups_raw.conversation import Talk
 
 KILLS = int(os.environ.get("OTTLA_TEST_KILLS", "8"))
 SEED = int(os.environ.get("OTTLA_TEST_SEED", "0")) or random.randrange(1, 2**31)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.interop import peers
-from tests.interop.groups_disk.lives import Lives
+from tests.interop.groups_disk.group_states import Lives
 from tests.interop.groups_raw.brokers import PROPERTIES
 from tests.interop.groups_tool.runner import CONSUMER_GROUPS, Tools
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.interop.groups_raw.conversation import Talk
 from tests.interop.groups_raw.members import (
     LONG_MS,
     Member,
@@ -15,7 +16,6 @@ from tests.interop.groups_raw.members import (
     subscription,
 )
 from tests.interop.groups_raw.scripts import script
-from tests.interop.groups_raw.talk import Talk
 
 SHORT_MS = 1_000  # no less than group.min.session.timeout.ms of the brokers under test
 SYNC_MS = 2_000

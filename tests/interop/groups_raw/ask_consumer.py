@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.interop.groups_raw.ask_offsets import everything, fetch
+from tests.interop.groups_raw.conversation import UNKNOWN_ID, Talk
 from tests.interop.groups_raw.members import (
     LONG_MS,
     Member,
@@ -15,7 +16,6 @@ from tests.interop.groups_raw.members import (
     subscription,
 )
 from tests.interop.groups_raw.scripts import script
-from tests.interop.groups_raw.talk import UNKNOWN_ID, Talk
 from tests.interop.peers import wait_until
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.interop.groups_raw.conversation import UNKNOWN_ID, Talk
 from tests.interop.groups_raw.members import Member, commits, protocols, stable_pair, subscription
 from tests.interop.groups_raw.scripts import script
-from tests.interop.groups_raw.talk import UNKNOWN_ID, Talk
 
 
 def commit(talk: Talk, offsets: dict[str, dict[int, int]], *, group: str | None = None, **fields: Any) -> Any:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.interop.groups_raw.ask_consumer import Modern
 from tests.interop.groups_raw.ask_offsets import commit, everything
+from tests.interop.groups_raw.conversation import Talk
 from tests.interop.groups_raw.members import Member, assignment, protocols, subscription
 from tests.interop.groups_raw.scripts import OTHER_CASES, script
-from tests.interop.groups_raw.talk import Talk
 from tests.interop.peers import wait_until
 
 WAIT_S = 20

@@ -6,9 +6,9 @@ from typing import Any
 
 from tests.interop.groups_raw.ask_consumer import Modern
 from tests.interop.groups_raw.ask_offsets import commit, everything
+from tests.interop.groups_raw.conversation import Talk
 from tests.interop.groups_raw.members import stable_pair
 from tests.interop.groups_raw.scripts import script
-from tests.interop.groups_raw.talk import Talk
 from tests.interop.peers import wait_until
 
 UNSTABLE_OFFSET_COMMIT = 88

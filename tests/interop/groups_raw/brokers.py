@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.interop import peers
-from tests.interop.groups_raw.talk import Talk
+from tests.interop.groups_raw.conversation import Talk
 
 PROPERTIES = {
     "auto.create.topics.enable": "false",

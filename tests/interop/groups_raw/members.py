@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tests.interop.groups_raw.talk import Talk
+from tests.interop.groups_raw.conversation import Talk
 
 MEMBER_ID_REQUIRED = 79
 LONG_MS = 60_000

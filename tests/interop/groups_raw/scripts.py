@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ottla.wire import apis
-from tests.interop.groups_raw.talk import Talk
+from tests.interop.groups_raw.conversation import Talk
 
 Script = Callable[[Talk], None]
 

@@ -21,8 +21,8 @@ from tests.interop.groups_raw import (  # noqa: F401 (importing them registers t
     ask_settings,
     ask_transactions,
 )
+from tests.interop.groups_raw.conversation import Talk
 from tests.interop.groups_raw.scripts import CASES, OTHER_CASES, Case
-from tests.interop.groups_raw.talk import Talk
 
 # Where Ottla answers differently on purpose: (a pattern for "script-api-vN asked path", why).
 # Each also stands in docs/differences.md.

@@ -17,8 +17,8 @@ from tests.interop import peers
 from tests.interop.clients.same.batches import BASE_TIME_MS, Entry, batch
 from tests.interop.groups_raw.ask_consumer import Modern
 from tests.interop.groups_raw.brokers import PROPERTIES, wait_for_coordinator
+from tests.interop.groups_raw.conversation import Talk
 from tests.interop.groups_raw.members import Member, assignment, commits, protocols, subscription
-from tests.interop.groups_raw.talk import Talk
 from tests.interop.groups_tool.runner import CONSUMER_GROUPS, GROUPS, Tools
 
 RECORDS = 20

@@ -1,4 +1,4 @@
-"""Kafka's dump-log reads our files and finds nothing to complain about."""
+"""Kafka's dump-log reads our files and finds nothing to record_error about."""
 
 from __future__ import annotations
 

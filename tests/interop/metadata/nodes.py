@@ -20,7 +20,7 @@ from ottla.controller.bootstrap import (
 )
 from ottla.controller.brokers import broker_heartbeat, register_broker
 from ottla.controller.feature_levels import SUPPORTED_FEATURES, resolve_features
-from ottla.controller.result import Result
+from ottla.controller.result import Decided
 from ottla.host import HostClock, HostDisk, HostRandom
 from ottla.log.directories.properties import MetaProperties, read_meta, write_meta
 from ottla.raft.driver import DIRECTORY_NAME
@@ -92,7 +92,7 @@ class Controller:
         await self.quorum.stop()
         self.disk.close()
 
-    async def do(self, decision: Callable[..., Result[_T]], *arguments: Any, **keywords: Any) -> _T:
+    async def do(self, decision: Callable[..., Decided[_T]], *arguments: Any, **keywords: Any) -> _T:
         return await self.quorum.submit(lambda state: decision(state, *arguments, **keywords))
 
     async def start_broker(self, previous_epoch: int = -1) -> int:

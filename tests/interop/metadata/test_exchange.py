@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, Ne
 from ottla.controller.brokers import fence_stale_broker
 from ottla.controller.configs import incremental_alter_configs
 from ottla.controller.create_partitions import create_partitions
-from ottla.controller.result import Result
+from ottla.controller.result import Decided
 from ottla.controller.state import ControllerState
 from ottla.controller.topics import create_topics, delete_topics
 from ottla.raft.driver import DIRECTORY_NAME
@@ -178,7 +178,7 @@ def test_a_kafka_broker_starts_on_our_metadata_and_ours_on_kafkas(tmp_path: Path
         broker.close()
 
 
-def fence_after_silence(state: ControllerState) -> Result[bool]:
+def fence_after_silence(state: ControllerState) -> Decided[bool]:
     state.now_ms += 2 * state.settings.session_timeout_ms
     return fence_stale_broker(state)
 

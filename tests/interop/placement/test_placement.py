@@ -35,7 +35,7 @@ class Question:
 
     def ours(self, draw: Callable[[int], int]) -> Placed | str:
         try:
-            return Placer(self.brokers, draw).place(self.partitions, self.replicas)
+            return list(Placer(self.brokers, draw).place(self.partitions, self.replicas))
         except InvalidReplicationFactor as error:
             return f"error {error.message}"
 

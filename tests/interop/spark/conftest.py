@@ -1,4 +1,4 @@
-"""One Spark for all tests here, and the brokers that they read and write."""
+"""One Spark for all tests here, and the brokers that they use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="package")
 def broker() -> Iterator[peers.BrokerProcess]:
-    """One Ottla node, in a process of its own."""
+    """One Ottla node, in a separate process."""
     with peers.running("ottla") as node:
         yield node
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from ottla.client.core.transactions import Handle
-    from ottla.spark.sink.row_builder import Built
+    from ottla.spark.sink.row_builder import BuiltBatch
     from ottla.spark.sink.tasks import Build
     from ottla.spark.sink.turns import Turns
 
@@ -118,7 +118,7 @@ class FaultySink(batch_sink.BatchSink):
     def sender(self, options: SinkOptions, handle: Handle, turns: Turns | None) -> Send:
         return FaultySend(options, handle, turns, self.faulty.faults, self.faulty.batch_id)
 
-    def _built_here(self, frame: DataFrame, build: Build, rows_max: int) -> list[Built] | None:
+    def _built_here(self, frame: DataFrame, build: Build, rows_max: int) -> list[BuiltBatch] | None:
         (Path(self.faulty.faults.state) / BUILT_HERE).touch()
         return super()._built_here(frame, build, rows_max)
 

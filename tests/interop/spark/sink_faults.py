@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.client.admin import Admin
 from ottla.spark.sink.errors import RetryRefused
-from ottla.spark.sink.row_builder import Built
+from ottla.spark.sink.row_builder import BuiltBatch
 from ottla.spark.sink.tasks import Send
 from ottla.spark.sink.transaction import SharedTransaction
 from ottla.spark.sink.writers import StreamWriter, stream_writer
@@ -133,7 +133,7 @@ class FaultySend(Send):
     faults: Faults
     batch_id: int
 
-    def send(self, batches: Iterable[Built]) -> pa.RecordBatch:
+    def send(self, batches: Iterable[BuiltBatch]) -> pa.RecordBatch:
         try:
             report = super().send(self._interrupted(batches))
         except Exception as error:
@@ -150,7 +150,7 @@ class FaultySend(Send):
             (state / "told.new").write_text(what)
             (state / "told.new").replace(state / "zombie.told")
 
-    def _interrupted(self, batches: Iterable[Built]) -> Iterator[Built]:
+    def _interrupted(self, batches: Iterable[BuiltBatch]) -> Iterator[BuiltBatch]:
         before = 0
         for count, one in enumerate(batches):
             if count == 1:
@@ -162,7 +162,7 @@ class FaultySend(Send):
     def _written(self, topic: str) -> int:
         return sum(end_offsets(self.handle.bootstrap_servers, topic).values())
 
-    def _reach(self, one: Built, before: int) -> None:
+    def _reach(self, one: BuiltBatch, before: int) -> None:
         """Something was handed over: once brokers have it, it is time."""
         for step in ("in-task", "in-turn", "in-executor", "zombie", "outlast", "linger"):
             if not self.faults.is_due(self.batch_id, step):
@@ -222,7 +222,7 @@ class FaultyStreamWriter(StreamWriter):
     faults: Faults
 
     def transaction(self) -> SharedTransaction:
-        return FaultyTransaction(self._writing.options, self.faults)
+        return FaultyTransaction(self._writer.options, self.faults)
 
 
 class FaultySource(OttlaSource):
@@ -236,6 +236,6 @@ class FaultySource(OttlaSource):
         plan = {name: self.options[name] for name in (STATE_OPTION, PLAN_OPTION)}
         options = {name: text for name, text in self.options.items() if name not in map(str.lower, plan)}
         made = stream_writer(options, schema, overwrite)
-        writer = FaultyStreamWriter(made._writing.options, made._writing.columns)
+        writer = FaultyStreamWriter(made._writer.options, made._writer.columns)
         writer.faults = Faults.from_texts(plan[STATE_OPTION], filter(None, plan[PLAN_OPTION].split(",")))
         return writer

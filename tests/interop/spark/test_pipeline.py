@@ -243,7 +243,7 @@ def test_a_changed_checkpoint_is_refused_and_reset_starts_over(bench: Bench) -> 
     found = state.status(pipeline)
     assert [(one["sink"], one["committed_batch"]) for one in found["sinks"]] == [("out", 0), ("rows", 0)]
     assert not found["running"]
-    with state.held(pipeline), pytest.raises(state.PipelineRuns, match="is already running"):
+    with state.locked(pipeline), pytest.raises(state.PipelineRuns, match="is already running"):
         state.reset(pipeline, ["rows"], {})
     assert state.reset(pipeline, ["out", "rows"], {"bootstrap.servers": bench.servers}) == ["out", "rows"]
     assert [one["committed_batch"] for one in state.status(pipeline)["sinks"]] == [None, None]
@@ -276,7 +276,7 @@ def test_a_topic_that_is_deleted_while_a_query_runs_is_told(bench: Bench) -> Non
         with Admin(bench.servers) as admin:
             admin.delete_topics([orders]).all()
         thread.join(PATIENCE_SECONDS)
-        assert not thread.is_alive(), f"the queries go on: {runner.shown}"
+        assert not thread.is_alive(), f"the queries go on: {runner.progress}"
     finally:
         runner.stop()
         thread.join(PATIENCE_SECONDS)
@@ -298,7 +298,7 @@ def test_a_query_that_fails_is_started_again_and_goes_on(bench: Bench) -> None:
 
     runner = bench.runner(text, report=mended)
     runner.run()
-    (rows,) = [one for one in runner.shown if one.sink == "rows"]
+    (rows,) = [one for one in runner.progress if one.sink == "rows"]
     assert rows.state == "done"
     assert rows.restarts >= 1
     with sqlite3.connect(database) as opened:

@@ -47,7 +47,7 @@ def theirs(tools: Tools, tool: Tool, arguments: Sequence[str]) -> Ran:
 
 
 def shown(ran: Ran) -> tuple[int, str, bool]:
-    """Exit code, standard output, and whether anything was said on standard error."""
+    """Exit code, standard output, and whether standard error is empty."""
     out = _ID.sub("TopicId: (id)", ran.out).replace(OURS, "%").replace(THEIRS, "%")
     unsaid = _TRACE_LINE if ran.out.strip() else _LOG_LINE
     said = [line for line in ran.err.splitlines() if line.strip() and not unsaid.match(line)]
@@ -56,7 +56,7 @@ def shown(ran: Ran) -> tuple[int, str, bool]:
 
 
 def check_same(tools: Tools, tool: Tool, lines: Sequence[Sequence[str]]) -> None:
-    """Run each line by both: the same code and output, and both or neither complain on standard error.
+    """Run each line by both: the same code and output, and both or neither record_error on standard error.
 
     A line that only looks is run again where they differ: a broker may hear of the last change a bit later.
     """

@@ -1,4 +1,4 @@
-"""Unmodified clients that make transactions, each a process that takes commands."""
+"""Unmodified transactional clients, each in a process that takes commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ANSWER_SECONDS_MAX = 120
 
 
 class Agent:
-    """One client's process. `ask` gives it a command and waits for the answer."""
+    """One client's process. `ask` sends a command and waits for the result."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Agent:
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
-        """The process does nothing meanwhile, as on a machine that stalls."""
+        """Pause the process, as on a machine that stalls."""
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGSTOP)
         try:

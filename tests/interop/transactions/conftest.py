@@ -24,7 +24,7 @@ _numbers = itertools.count()
 
 @dataclass
 class World:
-    """A broker that clients reach through a proxy, and what they have left on it."""
+    """A broker behind a proxy, and the topics left on it."""
 
     broker: peers.BrokerProcess
     proxy: CuttingProxy
@@ -43,13 +43,13 @@ class World:
         return name
 
     def is_settled(self, topic: str) -> bool:
-        """Whether the markers of all its transactions are written: clients hear of the end before that."""
+        """Whether the markers of all transactions are written, which happens after the clients' responses."""
         with Asking(self.broker.port) as asking:
             stable = _end_offsets(asking, topic, is_committed=True)
             return stable == _end_offsets(asking, topic, is_committed=False)
 
     def committed_values(self, topic: str) -> list[str]:
-        """What read_committed sees of the topic, up to its end: nothing may be left open."""
+        """The records visible with read_committed up to the end; no transaction may stay open."""
         with Asking(self.broker.port) as asking:
             stable = _end_offsets(asking, topic, is_committed=True)
             ends = _end_offsets(asking, topic, is_committed=False)

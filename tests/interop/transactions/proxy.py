@@ -26,7 +26,7 @@ class Cut(Enum):
 
 
 class CuttingProxy:
-    """See the module. Runs on a thread of its own."""
+    """See the module. Runs in its own thread."""
 
     def __init__(self, port: int, broker_port: int, client_id: str) -> None:
         self.port = port
@@ -66,7 +66,7 @@ class CuttingProxy:
 
     @contextlib.contextmanager
     def silence(self, client_id: str) -> Iterator[None]:
-        """Hand on no request of a client meanwhile; then its connections break."""
+        """Drop a client's requests meanwhile; afterwards its connections break."""
         self._is_silence_over.clear()
         self._silenced = client_id.encode()
         try:

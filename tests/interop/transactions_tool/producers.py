@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.interop.clients.same.batches import BASE_TIME_MS, Entry, batch
-from tests.interop.groups_raw.talk import Talk
+from tests.interop.groups_raw.conversation import Talk
 from tests.interop.peers import wait_until
 
 TRANSACTIONAL = 0x10

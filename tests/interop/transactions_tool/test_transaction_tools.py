@@ -24,7 +24,7 @@ from ottla.tools import transactions
 from tests.interop import peers
 from tests.interop.clients.same.batches import BASE_TIME_MS
 from tests.interop.groups_raw.brokers import wait_for_coordinator
-from tests.interop.groups_raw.talk import Talk
+from tests.interop.groups_raw.conversation import Talk
 from tests.interop.groups_tool.runner import Ran, Tools
 from tests.interop.transactions_tool.producers import Producer
 

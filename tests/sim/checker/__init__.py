@@ -1,7 +1,8 @@
-"""Judge a run: `check(history)` gives every promise that it broke. Pure, and no part of what it judges.
+"""Checks the history of a run: `check(history)` returns every broken guarantee. Pure, and independent of the
+code under test.
 
-The manner is that of Jepsen's Kafka workload: unique values, three outcomes, a final read from the
-beginning; and beside it what only a white box shows: leaders by epoch, watermarks, replicas, metadata.
+It follows Jepsen's Kafka workload: unique values, three outcomes, a final read from the beginning; and it
+adds white-box checks: leaders by epoch, watermarks, replicas, metadata.
 """
 
 from __future__ import annotations
@@ -90,5 +91,5 @@ CHECKS: tuple[Check, ...] = (
 
 
 def check(history: History) -> list[Anomaly]:
-    """All anomalies, those of one kind together; an empty list is a run that kept every promise."""
+    """All anomalies, grouped by kind; an empty list means that every guarantee held."""
     return [anomaly for look in CHECKS for anomaly in look(history)]

@@ -1,4 +1,5 @@
-"""Groups: generations only grow, a partition has one owner in each, committed positions never go back."""
+"""Groups: generations only grow, a partition has one owner per generation, committed offsets never
+decrease."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from tests.sim.checker.history import Anomaly, History, Outcome, Partition, part
 
 
 def generations_back(history: History) -> Iterator[Anomaly]:
-    """Whoever hears a group's generation later hears at least that of before."""
+    """A member that learns a group's generation later gets at least the earlier one."""
     last: dict[str, int] = {}
     for seen in sorted(history.generations, key=lambda seen: seen.at):
         if seen.generation < last.get(seen.group, -1):
@@ -22,7 +23,7 @@ def generations_back(history: History) -> Iterator[Anomaly]:
 
 
 def two_owners(history: History) -> Iterator[Anomaly]:
-    """In one generation of a group a partition is given to one member."""
+    """In each generation of a group only one member owns a partition."""
     owners: dict[tuple[str, int, Partition], str] = {}
     for assigned in history.assigned:
         for partition in assigned.partitions:
@@ -36,10 +37,10 @@ def two_owners(history: History) -> Iterator[Anomaly]:
 
 
 def offsets_back(history: History) -> Iterator[Anomaly]:
-    """A position that was acknowledged, or seen, is a floor for everybody who asks later.
+    """A committed offset that was acknowledged or read is a lower bound for all later reads.
 
-    A position committed in a transaction counts once the transaction is known to have committed: through
-    the observations, since `Commit` alone does not say when that was.
+    An offset committed in a transaction counts once the transaction is known to be committed, which only
+    later observations show: `Commit` alone has no time for it.
     """
     known: dict[tuple[str, Partition], list[tuple[float, int]]] = {}
     for commit in history.commits:

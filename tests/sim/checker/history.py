@@ -1,9 +1,9 @@
-"""What happened in a run, as its clients and its observers saw it: the checker's only input.
+"""The history of a run, as its clients and observers saw it: the checker's only input.
 
-Values are unique: one value is sent once in a run, so a value found anywhere leads back to its send.
-Each operation ends in one of three ways: OK (it happened), FAILED (it surely did not) or UNKNOWN (the
-answer was lost, or the client died first: it may have happened, and may still). Whoever records a history
-says FAILED only where nothing can have reached a log. Times are seconds on the one clock of the run.
+Values are unique: a value is sent once in a run, so each value leads back to its send. Each operation has one
+of three outcomes: OK (it happened), FAILED (it certainly did not) or UNKNOWN (the response was lost, or the
+client died first: it may have happened, or may still happen). The recorder uses FAILED only if nothing can
+have reached a log. Times are seconds on the single clock of the run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from math import inf
 from typing import TypeAlias
 
 Partition: TypeAlias = tuple[str, int]
-Place: TypeAlias = tuple[int, str]  # an offset and the value that stands there
+Place: TypeAlias = tuple[int, str]  # an offset and its value
 SourcePlace: TypeAlias = tuple[str, int, int]  # topic, partition, offset
 
 
@@ -26,73 +26,73 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Send:
-    """One record given to a producer. The order of `sends` in a history is the order of the calls."""
+    """One record passed to a producer. `sends` of a history is in the order of the calls."""
 
-    process: str  # one life of one producer: a restarted one has a new name
+    process: str  # one producer instance: a restarted one has a new name
     partition: Partition
     value: str
     outcome: Outcome
     began: float
-    offset: int | None = None  # where the acknowledgement said it stands
+    offset: int | None = None  # the acknowledged offset
     transaction: str | None = None
-    source: SourcePlace | None = None  # the record that this one was made of, in a read-process-write run
+    source: SourcePlace | None = None  # the record it was derived from, in read-process-write
     idempotent: bool = True
-    acks: int = -1  # what the producer waits for: -1 all in-sync replicas, 1 the leader, 0 nobody
-    ended: float = inf  # when it was acknowledged
+    acks: int = -1  # -1 all in-sync replicas, 1 the leader, 0 none
+    ended: float = inf  # time of the acknowledgment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """One transaction: OK is committed, FAILED is aborted, UNKNOWN may be either, but never half."""
+    """One transaction: OK is committed, FAILED is aborted, UNKNOWN is either of them."""
 
     name: str
     process: str
     outcome: Outcome
-    end_began: float  # when its end was asked for; infinity if it never was
+    end_began: float  # time of the end request; infinity if there was none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
     """One poll's records of one partition: everything visible from `position` up to `next_position`."""
 
-    process: str  # one life of one consumer
+    process: str  # one consumer instance
     partition: Partition
     committed: bool  # isolation level read_committed
     position: int
     next_position: int
     records: tuple[Place, ...]
     ended: float
-    jumped: bool = False  # the position was set anew before it: an assignment, a seek, a reset
+    jumped: bool = False  # after an assignment, a seek or a reset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalLog:
-    """A partition read from its beginning when all was healed, with both isolation levels."""
+    """A partition read from its beginning after all faults were repaired, with both isolation levels."""
 
     partition: Partition
     start: int
     end: int
     records: tuple[Place, ...]
     committed: tuple[Place, ...]
-    compacted: bool = False  # records below `end` may be gone without having been lost
-    expires: bool = False  # records before `start` may be: the topic keeps them for a while only
-    has_one_replica: bool = False  # acks=1 is as good as all
+    compacted: bool = False  # records below `end` may have been compacted
+    expires: bool = False  # records before `start` may have been deleted
+    has_one_replica: bool = False  # acks=1 is as strong as all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leads:
-    """A node held itself for the leader of a partition in an epoch."""
+    """A node considered itself the leader of a partition in an epoch."""
 
     node: int
     partition: Partition
     epoch: int
     at: float
-    is_preferred: bool = False  # the first of its replicas, which is elected where it does not lead
+    is_preferred: bool = False  # the first replica
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watermark:
-    """A leader's high watermark and last stable offset, as read off it at a time."""
+    """A leader's high watermark and last stable offset at a point in time."""
 
     node: int
     partition: Partition
@@ -104,7 +104,7 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exposed:
-    """A leader's high watermark lay above the end of a replica that the controllers count as in sync."""
+    """A leader's high watermark exceeded the log end of a replica in the controllers' ISR."""
 
     node: int
     partition: Partition
@@ -117,7 +117,7 @@ class Exposed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaLog:
-    """What a replica holds at the end: (first offset, last offset, checksum) of each batch."""
+    """The final contents of a replica: (first offset, last offset, checksum) of each batch."""
 
     node: int
     partition: Partition
@@ -137,7 +137,7 @@ class MetadataLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assigned:
-    """A member was told what it owns in a generation (or member epoch) of its group."""
+    """A member received its assignment in a generation (or member epoch) of its group."""
 
     group: str
     member: str
@@ -148,7 +148,7 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """The coordinator told a group's generation to somebody."""
+    """The coordinator returned a group's generation."""
 
     group: str
     generation: int
@@ -157,7 +157,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """A position committed to a group, by a member that only ever moves forward from what is committed."""
+    """An offset committed to a group by a member that only moves forward from the committed one."""
 
     group: str
     partition: Partition
@@ -169,7 +169,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """A group's committed position, as somebody asked for it. None: there is none."""
+    """A group's committed offset, as returned to a client. None if there was none."""
 
     group: str
     partition: Partition
@@ -180,7 +180,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedSend:
-    """A value given to a key of a table; None deletes the key."""
+    """A value written to a key of a table; None deletes the key."""
 
     process: str
     partition: Partition
@@ -193,7 +193,7 @@ class KeyedSend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLog:
-    """A partition of a compacted topic in the end: (offset, key, value), with both isolation levels."""
+    """The final contents of a compacted partition: (offset, key, value), with both isolation levels."""
 
     partition: Partition
     records: tuple[tuple[int, str, str | None], ...]
@@ -202,9 +202,9 @@ class TableLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """Somebody waited for something whose condition was met at `began`, and had it at `ended`.
+    """A wait for something that was due at `began` and arrived at `ended`.
 
-    It takes `steps` steps of a cluster in which nothing is broken, and `patience_s` where a setting says so.
+    It takes `steps` steps of a cluster without faults, and `patience_s` if a setting demands it.
     """
 
     kind: str
@@ -217,8 +217,8 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quiet:
-    """A stretch of time in which nothing was broken. A step (a request, its replication and its answer) takes
-    at most `step_s` by the delays of the network and the disks; infinity where something is slow."""
+    """A period without faults. A step (a request, its replication and its response) takes at most `step_s` by
+    the delays of the network and the disks; infinity if something is slow."""
 
     began: float
     ended: float
@@ -227,14 +227,14 @@ class Quiet:
 
 @dataclass(slots=True)
 class History:
-    """Everything that was recorded in a run."""
+    """Everything recorded in a run."""
 
     sends: list[Send] = field(default_factory=list)
     transactions: list[Transaction] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
     final: list[FinalLog] = field(default_factory=list)
     leads: list[Leads] = field(default_factory=list)
-    led: list[Leads] = field(default_factory=list)  # the same, when it was seen last
+    led: list[Leads] = field(default_factory=list)  # the last time each was seen
     watermarks: list[Watermark] = field(default_factory=list)
     exposed: list[Exposed] = field(default_factory=list)
     replicas: list[ReplicaLog] = field(default_factory=list)
@@ -251,7 +251,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """A promise that the run broke: which kind, and what was seen."""
+    """A broken guarantee: its kind and the evidence."""
 
     kind: str
     text: str

@@ -1,7 +1,7 @@
-"""Time: while nothing is broken no wait outlives its condition, and nobody is elected.
+"""Latency: without faults every wait ends when its condition holds, and no leader changes.
 
-Time passes in a simulated world by delays and timers alone. What an operation takes is therefore bounded by
-the delays of its steps; whatever takes longer waited for a timer that should not have mattered.
+In a simulated world only delays and timers take time. So the delays of its steps limit the duration of an
+operation; a longer one has waited for a timer that should not matter.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from tests.sim.checker.history import Anomaly, History, Outcome, Partition, Quiet, partition_text
 
 SEND_STEPS = 4
-"""Of a record: linger, the coordinator's note of a new partition in a transaction, the write, and one step
+"""For a record: linger, the coordinator's record of a new partition in a transaction, the write, and one step
 that another batch of the partition may have begun."""
 ALLOWED_S_MIN = 0.3
-"""Connections that faults broke are made again when they are next used, after a back-off of up to 100 ms and
-the time of a connection. A wait that nobody wakes takes half a second or more, as long polls do."""
+"""Connections broken by faults are reopened at their next use, after a back-off of up to 100 ms and the time
+to connect. A missed notification costs half a second or more, as long polls do."""
 
 
 def late_sends(history: History) -> Iterator[Anomaly]:
-    """A record is acknowledged as soon as those have it for whom its producer waits."""
+    """A record is acknowledged as soon as the replicas that its acks require have it."""
     for send in history.sends:
         quiet = _quiet_at(history, send.began)
         if quiet is None or send.outcome is not Outcome.OK:
@@ -34,7 +34,7 @@ def late_sends(history: History) -> Iterator[Anomaly]:
 
 
 def late_waits(history: History) -> Iterator[Anomaly]:
-    """Everything else that somebody waits for: see `Wait`."""
+    """All other waits: see `Wait`."""
     for wait in history.waits:
         quiet = _quiet_at(history, wait.began)
         if quiet is None:
@@ -50,9 +50,9 @@ def late_waits(history: History) -> Iterator[Anomaly]:
 
 
 def needless_elections(history: History) -> Iterator[Anomaly]:
-    """While nothing is broken leaders stay: of partitions, and of the quorum of controllers.
+    """Without faults leaders stay: of partitions, and of the quorum.
 
-    A partition goes back to its preferred leader, which has a cause, and a new partition gets its first one.
+    A partition may return to its preferred leader, and a new partition gets its first one.
     """
     epochs: dict[Partition, int] = {}
     for leads in sorted(history.leads, key=lambda leads: leads.at):

@@ -1,4 +1,4 @@
-"""Reads against the final logs: a poll gives all that is visible from its position on, and nothing else."""
+"""Reads against the final logs: a poll returns exactly the records that are visible from its position on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.sim.checker.history import (
 
 
 def read_then_lost(history: History) -> Iterator[Anomaly]:
-    """A record that a consumer got is still there: consumers see nothing above the high watermark."""
+    """A record that a consumer read still exists: consumers see nothing above the high watermark."""
     logs = {log.partition: (log, dict(log.records)) for log in history.final}
     for read in history.reads:
         if read.partition not in logs:
@@ -34,7 +34,7 @@ def read_then_lost(history: History) -> Iterator[Anomaly]:
 
 
 def skipped(history: History) -> Iterator[Anomaly]:
-    """Between a poll's first and next position no visible record is left out."""
+    """A poll skips no visible record between its first and next position."""
     logs = {log.partition: log for log in history.final}
     views = {
         (log.partition, committed): _offsets(log.committed if committed else log.records)
@@ -60,7 +60,7 @@ def skipped(history: History) -> Iterator[Anomaly]:
 
 
 def out_of_order(history: History) -> Iterator[Anomaly]:
-    """Offsets grow within a poll, stay within its bounds, and the next poll goes on where it ended."""
+    """Offsets increase within a poll, stay within its bounds, and the next poll continues where it ended."""
     last: dict[tuple[str, Partition], Read] = {}
     for read in history.reads:
         where = partition_text(read.partition)
@@ -83,7 +83,7 @@ def out_of_order(history: History) -> Iterator[Anomaly]:
 
 
 def uncommitted_reads(history: History) -> Iterator[Anomaly]:
-    """With read_committed nothing is seen of a transaction that aborted, or before its end was asked for."""
+    """read_committed shows nothing of a transaction that was aborted, or before its commit was requested."""
     transactions = {transaction.name: transaction for transaction in history.transactions}
     of_value = {send.value: send.transaction for send in history.sends if send.transaction is not None}
     for read in history.reads:
@@ -107,7 +107,7 @@ def uncommitted_reads(history: History) -> Iterator[Anomaly]:
 
 
 def committed_view(history: History) -> Iterator[Anomaly]:
-    """The committed view of a log is part of the whole of it."""
+    """The committed view of a log is a subset of the complete one."""
     for log in history.final:
         values = dict(log.records)
         for offset, value in log.committed:

@@ -1,4 +1,4 @@
-"""The cluster from inside: leaders, watermarks, replicas and metadata, as observers read them off nodes."""
+"""White-box checks: leaders, watermarks, replicas and metadata, as observers read them from nodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.sim.checker.history import Anomaly, History, Partition, ReplicaLog, p
 
 
 def two_leaders(history: History) -> Iterator[Anomaly]:
-    """An epoch of a partition has one leader."""
+    """A partition has one leader per epoch."""
     leaders: dict[tuple[Partition, int], int] = {}
     for leads in history.leads:
         first = leaders.setdefault((leads.partition, leads.epoch), leads.node)
@@ -20,7 +20,7 @@ def two_leaders(history: History) -> Iterator[Anomaly]:
 
 
 def watermarks_back(history: History) -> Iterator[Anomaly]:
-    """A leader's watermark does not go back in its epoch; the last stable offset is never above it."""
+    """A leader's watermark never decreases in its epoch, and the last stable offset never exceeds it."""
     last: dict[tuple[int, Partition, int], int] = {}
     for mark in sorted(history.watermarks, key=lambda mark: mark.at):
         key = (mark.node, mark.partition, mark.epoch)
@@ -39,7 +39,7 @@ def watermarks_back(history: History) -> Iterator[Anomaly]:
 
 
 def exposed_watermarks(history: History) -> Iterator[Anomaly]:
-    """Whoever the controllers may elect has everything below the high watermark."""
+    """Every replica that the controllers may elect has everything below the high watermark."""
     for seen in history.exposed:
         yield Anomaly(
             "exposed watermark",
@@ -49,9 +49,9 @@ def exposed_watermarks(history: History) -> Iterator[Anomaly]:
 
 
 def replicas_differ(history: History) -> Iterator[Anomaly]:
-    """Below the lowest watermark, from the highest start on, replicas hold the same batches.
+    """Between the highest start and the lowest watermark, replicas have identical batches.
 
-    Compacted logs are left to the values: each replica compacts on its own.
+    Compacted logs are checked by their values only, since each replica compacts independently.
     """
     compacted = {log.partition for log in history.final if log.compacted}
     replicas: dict[Partition, list[ReplicaLog]] = {}
@@ -76,7 +76,7 @@ def replicas_differ(history: History) -> Iterator[Anomaly]:
 
 
 def metadata_differs(history: History) -> Iterator[Anomaly]:
-    """Committed metadata is the same on all nodes, and so is what they made of it up to the same offset."""
+    """Committed metadata is identical on all nodes, and so are the images at the same offset."""
     entries: dict[int, tuple[int, int, int]] = {}
     images: dict[int, tuple[int, int]] = {}
     for log in history.metadata:

@@ -1,7 +1,7 @@
-"""Compacted topics: the last value of every key is there, what was deleted stays deleted, offsets stay.
+"""Compacted topics: the last value of every key exists, deleted keys stay deleted, offsets stay.
 
-A compacted log may have lost any record but the last of its key; so each key is judged by the last write of
-which the outcome is known.
+Compaction may remove any record but the last of its key; so each key is checked against its last write with a
+known outcome.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tests.sim.checker.history import Anomaly, History, KeyedSend, Outcome, Tabl
 
 
 def table_values(history: History) -> Iterator[Anomaly]:
-    """What stands in a table was written there, under that key; and what is visible was not aborted."""
+    """Every value in a table was written under that key, and no aborted value is visible."""
     sent = {send.value: send for send in history.keyed if send.value is not None}
     outcomes = {transaction.name: transaction.outcome for transaction in history.transactions}
     for log in history.tables:
@@ -31,7 +31,7 @@ def table_values(history: History) -> Iterator[Anomaly]:
 
 
 def table_places(history: History) -> Iterator[Anomaly]:
-    """An acknowledged record that is there stands where the broker said; offsets grow."""
+    """An acknowledged record that exists has the acknowledged offset; offsets increase."""
     for log in history.tables:
         where = partition_text(log.partition)
         values = {offset: (key, value) for offset, key, value in log.records}
@@ -50,7 +50,7 @@ def table_places(history: History) -> Iterator[Anomaly]:
 
 
 def last_values(history: History) -> Iterator[Anomaly]:
-    """No key stands at an older value than the last one that was acknowledged."""
+    """No key has an older value than the last acknowledged one."""
     for log in history.tables:
         last: dict[str, tuple[int, str | None]] = {}
         for offset, key, value in log.committed:
@@ -68,7 +68,7 @@ def last_values(history: History) -> Iterator[Anomaly]:
 
 
 def _last_known(history: History, log: TableLog) -> dict[str, KeyedSend]:
-    """The write of each key with the highest offset, of those that surely happened."""
+    """The write of each key with the highest offset, among those that certainly happened."""
     committed = {
         transaction.name for transaction in history.transactions if transaction.outcome is Outcome.OK
     }

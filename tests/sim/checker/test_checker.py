@@ -1,4 +1,4 @@
-"""The checker finds each kind of broken promise, and nothing in runs that kept them all."""
+"""The checker finds each kind of broken guarantee, and none in a correct run."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ IN, OUT = ("in", 0), ("out", 0)
 
 
 def sound_history(seed: int) -> History:
-    """A run of a little model of a cluster that keeps every promise: writes, a group, transactions."""
-    chance = random.Random(seed)
+    """The history of a small correct model of a cluster: writes, a group, transactions."""
+    rng = random.Random(seed)
     history = History()
     logs: dict[tuple[str, int], list[tuple[int, str | None, bool]]] = {IN: [], OUT: []}
 
@@ -43,19 +43,19 @@ def sound_history(seed: int) -> History:
         return len(logs[partition]) - 1
 
     time = 0.0
-    for number in range(chance.randrange(5, 30)):
+    for number in range(rng.randrange(5, 30)):
         time += 1
-        outcome = chance.choice([Outcome.OK, Outcome.OK, Outcome.UNKNOWN, Outcome.FAILED])
-        arrived = outcome is Outcome.OK or (outcome is Outcome.UNKNOWN and chance.random() < 0.5)
+        outcome = rng.choice([Outcome.OK, Outcome.OK, Outcome.UNKNOWN, Outcome.FAILED])
+        arrived = outcome is Outcome.OK or (outcome is Outcome.UNKNOWN and rng.random() < 0.5)
         offset = append(IN, f"i{number}", True) if arrived else None
         known = offset if outcome is Outcome.OK else None
         history.sends.append(
             Send(process="p", partition=IN, value=f"i{number}", outcome=outcome, began=time, offset=known)
         )
     position = 0
-    for number in range(chance.randrange(1, 8)):
+    for number in range(rng.randrange(1, 8)):
         time += 10
-        count = chance.randrange(1, 5)
+        count = rng.randrange(1, 5)
         taken = [(o, v) for o, v, _ in logs[IN][position : position + count] if v is not None]
         if not taken:
             break
@@ -72,8 +72,8 @@ def sound_history(seed: int) -> History:
                 jumped=True,
             )
         )
-        outcome = chance.choice([Outcome.OK, Outcome.FAILED, Outcome.UNKNOWN])
-        committed = outcome is Outcome.OK or (outcome is Outcome.UNKNOWN and chance.random() < 0.5)
+        outcome = rng.choice([Outcome.OK, Outcome.FAILED, Outcome.UNKNOWN])
+        committed = outcome is Outcome.OK or (outcome is Outcome.UNKNOWN and rng.random() < 0.5)
         name = f"t{number}"
         for offset, value in taken:
             made = f"{value}/{number}"
@@ -130,12 +130,12 @@ def sound_history(seed: int) -> History:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_a_run_that_kept_every_promise_has_no_anomaly(seed: int) -> None:
+def test_a_correct_run_has_no_anomaly(seed: int) -> None:
     assert check(sound_history(seed)) == []
 
 
 def small_history() -> History:
-    """Three writes, one transaction that committed and one that aborted, all well."""
+    """Three writes, one committed and one aborted transaction, all correct."""
     history = History()
     for number in range(3):
         history.sends.append(
@@ -407,14 +407,14 @@ def change_an_image(history: History) -> None:
         (change_an_image, "images differ"),
     ],
 )
-def test_each_broken_promise_is_found(damage: Callable[[History], None], kind: str) -> None:
+def test_each_broken_guarantee_is_found(damage: Callable[[History], None], kind: str) -> None:
     history = small_history()
     assert check(history) == []
     damage(history)
     assert kind in {anomaly.kind for anomaly in check(history)}
 
 
-def test_what_retention_or_compaction_removed_is_not_lost() -> None:
+def test_records_removed_by_retention_or_compaction_are_not_lost() -> None:
     history = small_history()
     lose_a_write(history)
     _final(history, 0, compacted=True)
@@ -432,7 +432,7 @@ TABLE = ("table", 0)
 def table_history(
     sends: list[tuple[str, str | None, int]], left: list[tuple[int, str, str | None]]
 ) -> History:
-    """Acknowledged writes (key, value, offset), and what compaction has left of them."""
+    """Acknowledged writes (key, value, offset), and the records that compaction has kept."""
     history = History()
     for key, value, offset in sends:
         history.keyed.append(
@@ -442,13 +442,13 @@ def table_history(
     return history
 
 
-def test_a_table_with_the_last_value_of_each_key_is_right() -> None:
+def test_a_table_with_the_last_value_of_each_key_is_correct() -> None:
     sends = [("a", "1", 0), ("b", "2", 1), ("a", "3", 2), ("b", None, 3)]
     assert check(table_history(sends, [(2, "a", "3"), (3, "b", None)])) == []
     assert check(table_history(sends, [(2, "a", "3")])) == []
 
 
-def test_a_table_that_lost_a_key_or_brought_one_back_is_found() -> None:
+def test_a_lost_or_resurrected_key_is_found() -> None:
     sends = [("a", "1", 0), ("b", "2", 1), ("a", "3", 2), ("b", None, 3)]
     cases: tuple[tuple[list[tuple[int, str, str | None]], str], ...] = (
         ([(3, "b", None)], "lost key"),

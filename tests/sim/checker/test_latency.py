@@ -1,4 +1,4 @@
-"""The checker bounds waits and counts elections while nothing is broken; and knows what acks promise."""
+"""The checker limits waits and reports elections without faults; and knows the guarantees of acks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _kinds(history: History) -> set[str]:
     return {anomaly.kind for anomaly in check(history)}
 
 
-def test_a_record_that_is_acknowledged_late_is_found_where_nothing_was_broken() -> None:
+def test_a_late_acknowledgment_without_faults_is_found() -> None:
     history = _history()
     assert _kinds(history) == set()
     history.sends[0] = replace(history.sends[0], ended=11.0 + LATE_S)
@@ -51,7 +51,7 @@ def test_a_record_that_is_acknowledged_late_is_found_where_nothing_was_broken() 
     assert _kinds(history) == set()
 
 
-def test_a_wait_may_take_its_steps_and_its_patience_and_no_longer() -> None:
+def test_a_wait_is_limited_by_its_steps_and_patience() -> None:
     history = _history()
     wait = Wait(kind="a record", process="p", began=12.0, ended=12.05, steps=3)
     history.waits.append(wait)
@@ -63,7 +63,7 @@ def test_a_wait_may_take_its_steps_and_its_patience_and_no_longer() -> None:
 
 
 @pytest.mark.parametrize("step_s", [0.02, inf])
-def test_an_election_is_found_where_nothing_was_broken_unless_it_has_a_cause(step_s: float) -> None:
+def test_a_needless_election_is_found(step_s: float) -> None:
     history = _history(step_s)
     elected = Leads(node=2, partition=PLACE, epoch=1, at=15.0)
     history.leads.append(elected)
@@ -77,15 +77,15 @@ def test_an_election_is_found_where_nothing_was_broken_unless_it_has_a_cause(ste
 @pytest.mark.parametrize(
     ("acks", "began", "is_lost"),
     [
-        (-1, 1.0, True),  # all had it
-        (1, 1.0, False),  # its leader went
-        (1, 5.5, False),  # by one that did not know yet that another leads
+        (-1, 1.0, True),  # all replicas had it
+        (1, 1.0, False),  # its leader died
+        (1, 5.5, False),  # acknowledged by a deposed leader
         (1, 7.0, True),  # its leader leads to the end
-        (0, 7.0, False),  # something was broken
+        (0, 7.0, False),  # during a fault
         (0, 11.0, True),
     ],
 )
-def test_acks_say_which_records_may_be_lost(acks: int, began: float, is_lost: bool) -> None:
+def test_acks_determine_which_records_may_be_lost(acks: int, began: float, is_lost: bool) -> None:
     history = _history()
     history.leads.append(Leads(node=2, partition=PLACE, epoch=1, at=5.0))
     history.led += [
@@ -97,7 +97,7 @@ def test_acks_say_which_records_may_be_lost(acks: int, began: float, is_lost: bo
     assert _kinds(history) == ({"lost write"} if is_lost else set())
 
 
-def test_one_replica_keeps_what_its_leader_acknowledged() -> None:
+def test_a_single_replica_keeps_its_acknowledged_records() -> None:
     history = _history()
     history.leads.append(Leads(node=1, partition=PLACE, epoch=1, at=5.0))
     history.sends[0] = _send(began=1.0, acks=1)
@@ -105,7 +105,7 @@ def test_one_replica_keeps_what_its_leader_acknowledged() -> None:
     assert _kinds(history) == {"lost write"}
 
 
-def test_an_old_leader_of_a_partition_that_moves_may_lose_what_it_alone_acknowledged() -> None:
+def test_an_old_leader_of_a_moving_partition_may_lose_acks_1_records() -> None:
     history = _history()
     history.leads.append(Leads(node=1, partition=PLACE, epoch=1, at=1.0))
     history.leads.append(Leads(node=2, partition=PLACE, epoch=2, at=5.0))

@@ -1,4 +1,4 @@
-"""Transactions: all of one is visible or none of it, and what is read, made and written is made once."""
+"""Transactions are atomic, and read-process-write is exactly once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.sim.checker.history import Anomaly, History, Outcome, Send, SourcePla
 
 
 def torn_transactions(history: History) -> Iterator[Anomaly]:
-    """Committed: all acknowledged records visible. Aborted: none. Unknown: either, but not a part."""
+    """Committed: all acknowledged records are visible. Aborted: none. Unknown: all or none."""
     visible = {value for log in history.final for _, value in log.committed}
     complete = {log.partition for log in history.final if not log.compacted and log.start == 0}
     sends: dict[str, list[Send]] = {}
@@ -31,10 +31,10 @@ def torn_transactions(history: History) -> Iterator[Anomaly]:
 
 
 def broken_sums(history: History) -> Iterator[Anomaly]:
-    """Read-process-write: each record below the group's position was turned into exactly one visible one.
+    """Read-process-write: each record below the group's committed offset yields exactly one visible record.
 
-    Histories of several groups that read the same topic name the group in the process's name; here one
-    group reads a topic, which is what the workloads do.
+    If several groups read the same topic, the process's name must include the group; in the workloads one
+    group reads a topic.
     """
     made: dict[SourcePlace, list[str]] = {}
     visible = {value for log in history.final for _, value in log.committed}

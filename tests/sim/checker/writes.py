@@ -1,4 +1,4 @@
-"""Writes against the final logs: nothing acknowledged is lost, nothing is there twice, order is kept."""
+"""Writes against the final logs: no acknowledged record is lost, none is duplicated, order is kept."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.sim.checker.history import (
     partition_text,
 )
 
-LOOK_S = 0.2
-"""How far apart the looks of an observer at the leaders are."""
+OBSERVATION_INTERVAL_S = 0.2
+"""The interval at which an observer checks the leaders."""
 
 
 def lost_writes(history: History) -> Iterator[Anomaly]:
@@ -47,10 +47,10 @@ def lost_writes(history: History) -> Iterator[Anomaly]:
 
 
 def is_kept(history: History, send: Send, log: FinalLog) -> bool:
-    """Whether the acknowledgement promises that the record stays.
+    """Whether the acknowledgment guarantees that the record survives.
 
     By all in-sync replicas: always. By the leader: if that node leads to the end, or has the only replica and
-    no other node was about to lead. By nobody: if nothing was broken when it was sent.
+    no other node was about to lead. Without acknowledgment: if there was no fault when it was sent.
     """
     if send.acks == 0:
         return any(quiet.began < send.began <= quiet.ended for quiet in history.quiet if quiet.step_s < inf)
@@ -60,20 +60,21 @@ def is_kept(history: History, send: Send, log: FinalLog) -> bool:
 
 
 def _is_between_leaders(history: History, send: Send) -> bool:
-    """Whether a reassignment moved the only replica then: until it hears of that, the old leader goes on."""
+    """Whether a reassignment was moving the only replica: the old leader continues until it learns of
+    that."""
     leads = [one for one in history.leads if one.partition == send.partition]
     for new in leads:
         if not any(one.epoch < new.epoch for one in leads):
             continue  # the first leader
         old = [led.at for led in history.led if led.partition == new.partition and led.epoch < new.epoch]
         heard_at = max([new.at, *old])
-        if new.at - LOOK_S <= send.ended and send.began <= heard_at + LOOK_S:
+        if new.at - OBSERVATION_INTERVAL_S <= send.ended and send.began <= heard_at + OBSERVATION_INTERVAL_S:
             return True
     return False
 
 
 def _leader_since(history: History, partition: Partition) -> float:
-    """From when on the last leader of a partition was the only one that held itself for its leader."""
+    """The time from which the partition's last leader was its only self-declared leader."""
     first = [leads for leads in history.leads if leads.partition == partition]
     last_epoch = max((leads.epoch for leads in first), default=-1)
     times = [leads.at for leads in first if leads.epoch == last_epoch]
@@ -86,7 +87,7 @@ def _acks(send: Send) -> str:
 
 
 def duplicates(history: History) -> Iterator[Anomaly]:
-    """A record sent once by an idempotent producer is there once."""
+    """A record sent once by an idempotent producer occurs once."""
     for log, sends in _by_log(history):
         once = {send.value for send in sends if send.idempotent}
         first: dict[str, int] = {}
@@ -99,7 +100,7 @@ def duplicates(history: History) -> Iterator[Anomaly]:
 
 
 def impossible_values(history: History) -> Iterator[Anomaly]:
-    """What is in a log was sent to that partition, by a send that did not surely fail."""
+    """Every record in a log was sent to that partition, by a send that did not certainly fail."""
     sent = {send.value: send for send in history.sends}
     for log in history.final:
         for offset, value in log.records:
@@ -116,7 +117,7 @@ def impossible_values(history: History) -> Iterator[Anomaly]:
 
 
 def two_values(history: History) -> Iterator[Anomaly]:
-    """Everybody who ever saw an offset of a partition saw the same value there."""
+    """All readers of an offset of a partition saw the same value."""
     seen: dict[tuple[Partition, int], tuple[str, str]] = {}
 
     def check(partition: Partition, offset: int, value: str, who: str) -> Iterator[Anomaly]:
@@ -143,7 +144,7 @@ def two_values(history: History) -> Iterator[Anomaly]:
 
 
 def reordering(history: History) -> Iterator[Anomaly]:
-    """What one life of an idempotent producer sent to a partition stands there in the order of its sends."""
+    """The records of one idempotent producer instance in a partition are in the order of its sends."""
     for log, sends in _by_log(history):
         offsets = {value: offset for offset, value in reversed(log.records)}
         last: dict[str, tuple[int, str]] = {}

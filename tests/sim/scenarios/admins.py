@@ -1,4 +1,4 @@
-"""Clients that change the cluster while it breaks: voters, replicas, leaders, settings; and a member with the
+"""Clients that change the cluster during faults: voters, replicas, leaders, settings; and a member with the
 static id of another one."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ADMIN = {"request_timeout_ms": REQUEST_TIMEOUT_MS, "default_api_timeout_ms": 20
 
 
 class Voters(Part):
-    """Somebody adds voters and removes them, three at least."""
+    """A client that adds and removes voters; at least three remain."""
 
     def roles(self, story: Story) -> Mapping[str, Life]:
         return {"voter-admin": partial(_change_voters, story)}
@@ -38,12 +38,12 @@ async def _change_voters(story: Story, client: SimulatedClient) -> None:
             try:
                 await _change_a_voter(story, client, admin)
             except REFUSED as error:
-                story.recorder.complain(client.host, error)
+                story.recorder.record_error(client.host, error)
 
 
 async def _change_a_voter(story: Story, client: SimulatedClient, admin: Any) -> None:
     quorum = await admin.describe_metadata_quorum()
-    voters, deeds = list(quorum.voters), story.deeds
+    voters, effects = list(quorum.voters), story.effects
     others = [
         one
         for one in quorum.observers
@@ -54,17 +54,17 @@ async def _change_a_voter(story: Story, client: SimulatedClient, admin: Any) -> 
             gone = voters[client.random.below(len(voters))]
             story.world.note(client.host, f"removes voter {gone.id}")
             await admin.remove_raft_voter(gone.id, gone.directory_id)
-            deeds["voter removed"] += 1
+            effects["voter removed"] += 1
     else:
         new = others[client.random.below(len(others))]
         story.world.note(client.host, f"adds voter {new.id}")
         endpoint = Endpoint("CONTROLLER", story.world.nodes[new.id].host, CONTROLLER_PORT)
         await admin.add_raft_voter(new.id, new.directory_id, [endpoint])
-        deeds["voter added"] += 1
+        effects["voter added"] += 1
 
 
 class Moves(Part):
-    """Somebody reassigns partitions, elects preferred leaders and changes settings."""
+    """A client that reassigns partitions, elects preferred leaders and changes settings."""
 
     def roles(self, story: Story) -> Mapping[str, Life]:
         return {"mover": partial(_move, story)}
@@ -77,39 +77,39 @@ async def _move(story: Story, client: SimulatedClient) -> None:
             try:
                 await _move_something(story, client, admin)
             except REFUSED as error:
-                story.recorder.complain(client.host, error)
+                story.recorder.record_error(client.host, error)
 
 
 async def _move_something(story: Story, client: SimulatedClient, admin: Any) -> None:
-    chance, world = client.random, story.world
-    topic, index = story.partitions[chance.below(len(story.partitions))]
+    rng, world = client.random, story.world
+    topic, index = story.partitions[rng.below(len(story.partitions))]
     partition = TopicPartition(topic, index)
-    what = chance.below(5)
+    what = rng.below(5)
     if what < 3:
         brokers = [node.id for node in world.nodes.values() if node.is_broker]
-        start, count = chance.below(len(brokers)), min(3, len(brokers))
+        start, count = rng.below(len(brokers)), min(3, len(brokers))
         order = brokers[start:] + brokers[:start]
-        replicas = order[:count] if chance.below(2) else order[:count][::-1]
+        replicas = order[:count] if rng.below(2) else order[:count][::-1]
         world.note(client.host, f"moves {topic}-{index} to {replicas}")
         results = await admin.alter_partition_reassignments({partition: replicas})
         results.all()
-        story.deeds["reassigned"] += 1
+        story.effects["reassigned"] += 1
     elif what == 3:
         await admin.elect_leaders(ElectionType.PREFERRED, [partition])
-        story.deeds["elected"] += 1
+        story.effects["elected"] += 1
     else:
         resource = ConfigResource(ResourceType.TOPIC, topic)
-        retention = str(3_600_000 + chance.below(1_000_000))
+        retention = str(3_600_000 + rng.below(1_000_000))
         results = await admin.incremental_alter_configs({resource: {"retention.ms": retention}})
         results.all()
-        story.deeds["settings changed"] += 1
+        story.effects["settings changed"] += 1
 
 
 class Twins(Part):
-    """Two members with one static id: one of them is fenced, and comes back, and fences the other."""
+    """Two members with the same static id: each fences the other in turn."""
 
     def roles(self, story: Story) -> Mapping[str, Life]:
-        protocol = story.world.chance.choice(("classic", "consumer"))
+        protocol = story.world.rng.choice(("classic", "consumer"))
         living = partial(_live_as_twin, story, protocol=protocol)
         return {f"twin-{number}": living for number in (1, 2)} | {
             "single": partial(_live_as_twin, story, protocol=protocol, instance="other")
@@ -122,6 +122,6 @@ async def _live_as_twin(story: Story, client: SimulatedClient, protocol: str, in
         await consumer.subscribe([story.partitions[0][0]])
         until = story.world.now + 3.0 + 10.0 * client.random.fraction()
         while not story.is_ending and story.world.now < until:
-            await consumer.poll(POLL_S)  # whoever is fenced ends with it
+            await consumer.poll(POLL_S)  # raises in the fenced member
             if consumer.assignment:
-                story.deeds["static member owned"] += 1
+                story.effects["static member owned"] += 1

@@ -1,7 +1,8 @@
-"""Disks that lie or are full: bits that flip in files at rest, and no room for one kind of file.
+"""Corrupt or full disks: bits that flip in files at rest, and no space for one kind of file.
 
-After a flip a node must be right, or refuse: what it serves is never other than what was written. One whose
-records are damaged is given a new disk in the end, as its owner would, and has everything from the others.
+After a flip a node must serve correct data or refuse: it never serves anything that was not written. A node
+with damaged records gets a new disk at the end, as an operator would do, and replicates everything from the
+others.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 _METADATA = "__cluster_metadata-0"
 _START_S = 20.0
 _UNDER_CRC = 17
-"""Where in a batch what its checksum covers begins: the checksum itself first. The epoch and the base offset
-before it are under none, in Kafka's format."""
+"""The offset in a batch where its checksum's coverage begins: the checksum itself first. In Kafka's format no
+checksum covers the epoch and the base offset before it."""
 
 
 def _is_data(path: str) -> bool:
@@ -66,125 +67,125 @@ def files(storage: Storage) -> Iterator[tuple[str, Inode]]:
     yield from walk("", storage.root)
 
 
-def _bit(chance: random.Random, path: str, inode: Inode) -> int | None:
-    """Which bit of the file flips; None where it has none that counts."""
+def _bit(rng: random.Random, path: str, inode: Inode) -> int | None:
+    """The bit to flip; None if the file has none that matters."""
     content = bytes(inode.content)
     if not path.endswith(".log"):
-        return int(chance.random() * len(content) * 8) if content else None
+        return int(rng.random() * len(content) * 8) if content else None
     batches = [(at, header.length_bytes) for at, header in iterate_headers(content)]
     if not batches:
         return None
-    at, length = chance.choice(batches)
-    return (at + _UNDER_CRC) * 8 + int(chance.random() * (length - _UNDER_CRC) * 8)
+    at, length = rng.choice(batches)
+    return (at + _UNDER_CRC) * 8 + int(rng.random() * (length - _UNDER_CRC) * 8)
 
 
 async def flip_a_bit_under_a_leader(story: Story, nemesis: Nemesis) -> None:
-    """In a closed segment of a partition that a broker leads, while it serves: readers meet it."""
-    world, chance = story.world, nemesis.chance
-    topic, index = chance.choice(story.partitions)
+    """Flip a bit in a closed segment of a partition that a broker leads, while it serves readers."""
+    world, rng = story.world, nemesis.rng
+    topic, index = rng.choice(story.partitions)
     node = leader_of(world, topic, index)
-    if node is None or node.config.is_controller or nemesis.strike(node) is None:
+    if node is None or node.config.is_controller or nemesis.pick_victim(node) is None:
         return
-    mend = partial(_mend, story, nemesis, node)
+    mend = partial(_replace_disk, story, nemesis, node)
     try:
         logs = [
             (path, inode)
             for path, inode in files(node.storage)
             if f"/{topic}-{index}/" in path and _is_log(path)
         ]
-        places = [(path, _bit(chance, path, inode)) for path, inode in logs[:-1]]
+        places = [(path, _bit(rng, path, inode)) for path, inode in logs[:-1]]
         hit = [(path, bit) for path, bit in places if bit is not None]
         if not hit or node.disk is None:
             return
-        path, bit = chance.choice(hit)
+        path, bit = rng.choice(hit)
         node.disk.flip_bit(path, bit)
         world.note(node.host, f"bit {bit} of {path} flips")
-        nemesis.did("bit flipped under a leader")
+        nemesis.count("bit flipped under a leader")
         node.disk.slow_call = _reads(nemesis, {path: "log under a leader"})
-        nemesis.mends.append(mend)
-        await nemesis.last()
+        nemesis.repairs.append(mend)
+        await nemesis.wait_duration()
         await mend()
-        if mend in nemesis.mends:
-            nemesis.mends.remove(mend)
+        if mend in nemesis.repairs:
+            nemesis.repairs.remove(mend)
     finally:
         if node.disk is not None:
             node.disk.slow_call = None
-        nemesis.spare(node)
+        nemesis.release(node)
 
 
 async def flip_bits(story: Story, nemesis: Nemesis) -> None:
-    """In some files of a broker that is down; then it starts."""
-    world, chance = story.world, nemesis.chance
+    """Flip bits in some files of a stopped broker, and start it."""
+    world, rng = story.world, nemesis.rng
     brokers = [node for node in world.nodes.values() if node.is_broker and not node.config.is_controller]
-    node = nemesis.strike(chance.choice(brokers)) if brokers else None
+    node = nemesis.pick_victim(rng.choice(brokers)) if brokers else None
     if node is None:
         return
-    mend = partial(_mend, story, nemesis, node)
+    mend = partial(_replace_disk, story, nemesis, node)
     try:
-        if chance.random() < 0.5:
+        if rng.random() < 0.5:
             await node.stop()
         else:
             node.crash()
         flipped = dict(_flip(nemesis, node) for _ in range(_FLIPS))
-        nemesis.mends.append(mend)
+        nemesis.repairs.append(mend)
         await _start(nemesis, node, _reads(nemesis, flipped))
-        await nemesis.last()
+        await nemesis.wait_duration()
         await mend()
-        if mend in nemesis.mends:
-            nemesis.mends.remove(mend)
+        if mend in nemesis.repairs:
+            nemesis.repairs.remove(mend)
     finally:
         if node.disk is not None:
             node.disk.slow_call = None
-        nemesis.spare(node)
+        nemesis.release(node)
 
 
 def _flip(nemesis: Nemesis, node: SimulatedNode) -> tuple[str, str]:
-    """Flip a bit of one file, of a kind that was hit least; its path and kind."""
-    chance = nemesis.chance
-    deed = nemesis.least_done(FLIPPED)
-    kind = deed.removeprefix(_FLIPPED)
+    """Flip a bit of one file, of the least frequently hit kind; return its path and kind."""
+    rng = nemesis.rng
+    effect = nemesis.least_frequent(FLIPPED)
+    kind = effect.removeprefix(_FLIPPED)
     found = [(path, inode) for path, inode in files(node.storage) if KINDS[kind](path)]
-    chance.shuffle(found)
+    rng.shuffle(found)
     for path, inode in found:
-        bit = _bit(chance, path, inode)
+        bit = _bit(rng, path, inode)
         if bit is not None:
-            SimulatedDisk(chance, storage=node.storage).flip_bit(path, bit)
+            SimulatedDisk(rng, storage=node.storage).flip_bit(path, bit)
             nemesis.world.note(node.host, f"bit {bit} of {path} flips")
-            nemesis.did(deed)
+            nemesis.count(effect)
             return path, kind
     return "", kind
 
 
 def _reads(nemesis: Nemesis, flipped: dict[str, str]) -> Callable[[str, str], None]:
-    def look(operation: str, path: str) -> None:
+    def on_call(operation: str, path: str) -> None:
         if path in flipped and operation in ("pread", "read", "map"):
-            nemesis.deeds[f"damaged {flipped[path]} used"] = 1
+            nemesis.effects[f"damaged {flipped[path]} used"] = 1
 
-    return look
+    return on_call
 
 
-async def _start(nemesis: Nemesis, node: SimulatedNode, look: Callable[[str, str], None]) -> None:
-    """Start it; whose disk is too bad for that gets a new one."""
+async def _start(nemesis: Nemesis, node: SimulatedNode, on_call: Callable[[str, str], None]) -> None:
+    """Start it; if its disk is too damaged, replace the disk."""
     starting = asyncio.ensure_future(node.start())
     await asyncio.sleep(0)
     if node.disk is not None:
-        node.disk.slow_call = look
+        node.disk.slow_call = on_call
     try:
         await asyncio.wait_for(starting, _START_S)
     except (ProcessDied, TimeoutError):
-        nemesis.did("refused to start")
+        nemesis.count("refused to start")
         node.crash()
         node.wipe()
-        await nemesis.revive(node)
+        await nemesis.start_until_serving(node)
 
 
-async def _mend(story: Story, nemesis: Nemesis, node: SimulatedNode) -> None:
-    """A new disk, once nothing is on the old one alone."""
+async def _replace_disk(story: Story, nemesis: Nemesis, node: SimulatedNode) -> None:
+    """Replace the disk, once no data is only on the old one."""
     while not others_have_all(story.world, node):
         await asyncio.sleep(0.5)
     node.crash()
     node.wipe()
-    await nemesis.revive(node)
+    await nemesis.start_until_serving(node)
 
 
 _FULL = {
@@ -198,57 +199,57 @@ FULL = tuple(f"no room for {kind}" for kind in _FULL)
 
 
 async def fill_for_one_kind(story: Story, nemesis: Nemesis) -> None:
-    """There is no room for records, for indexes, or for metadata; then there is."""
-    world, chance = story.world, nemesis.chance
-    node = nemesis.strike()
+    """Fill the disk for records, for indexes, or for metadata, and free it later."""
+    world, rng = story.world, nemesis.rng
+    node = nemesis.pick_victim()
     if node is None:
         return
-    deed = nemesis.least_done([f"no room for {kind}" for kind in _FULL])
-    kind = deed.removeprefix("no room for ")
+    effect = nemesis.least_frequent([f"no room for {kind}" for kind in _FULL])
+    kind = effect.removeprefix("no room for ")
     operation, part = _FULL[kind]
     disk = node.disk
     try:
         if disk is not None and kind == "everything":
-            node.storage.quota_bytes = node.storage.used_bytes() + int(chance.random() * 10_000)
+            node.storage.quota_bytes = node.storage.used_bytes() + int(rng.random() * 10_000)
         elif disk is not None:
-            disk.fail(operation, part, error=errno.ENOSPC, probability=chance.choice((0.1, 1.0)))
+            disk.fail(operation, part, error=errno.ENOSPC, probability=rng.choice((0.1, 1.0)))
         world.note(node.host, f"has no room for {kind}")
-        await nemesis.last()
-        nemesis.did(deed)
+        await nemesis.wait_duration()
+        nemesis.count(effect)
         node.storage.quota_bytes = None
         if node.disk is not None:
             node.disk.faults.clear()
         world.note(node.host, "has room again")
-        await nemesis.revive(node)
-        # A log directory that was taken offline comes back with a start, as in Kafka.
+        await nemesis.start_until_serving(node)
+        # An offline log directory returns only after a restart, as in Kafka.
         node.crash()
-        await nemesis.revive(node)
+        await nemesis.start_until_serving(node)
     finally:
         node.storage.quota_bytes = None
         if node.disk is not None:
             node.disk.faults.clear()
-        nemesis.spare(node)
+        nemesis.release(node)
 
 
 async def fail_syncs(story: Story, nemesis: Nemesis) -> None:
-    """Syncs fail, and drop what they should have saved. Then the host is booted, as after such a failure."""
-    node = nemesis.strike()
+    """Syncs fail and drop the data. Then the host reboots, as an operator would do."""
+    node = nemesis.pick_victim()
     if node is None:
         return
     try:
         disk = node.disk
         if disk is not None:
-            part = nemesis.chance.choice((".log", _METADATA, "checkpoint", ""))
-            fault = disk.fail("fsync", part, probability=nemesis.chance.choice((0.1, 1.0)))
+            part = nemesis.rng.choice((".log", _METADATA, "checkpoint", ""))
+            fault = disk.fail("fsync", part, probability=nemesis.rng.choice((0.1, 1.0)))
             story.world.note(
                 node.host, f"its syncs of {part or 'all'} fail, {fault.probability:g} of the time"
             )
-            await nemesis.last()
+            await nemesis.wait_duration()
             if node.disk is not disk or not node.is_serving:
-                nemesis.did("ended after a failed sync")
-            nemesis.did("syncs failed")
+                nemesis.count("ended after a failed sync")
+            nemesis.count("syncs failed")
             disk.faults.clear()
         node.lose_power()
-        await nemesis.revive(node)
+        await nemesis.start_until_serving(node)
     finally:
-        nemesis.spare(node)
+        nemesis.release(node)

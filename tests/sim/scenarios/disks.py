@@ -1,7 +1,7 @@
 """Nodes with several disks: replicas are copied to other nodes and moved between disks, logs are compacted,
 and nodes die at each step of that.
 
-Topics with one replica have no other copy to get lost records from: what their only log loses is lost.
+Topics with one replica have no other copy: if their only log loses a record, it is lost.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 LONE, LONE_TABLE = "lone", "lone-table"
 STEPS_MAX = 25
-"""A node dies at one of so many changes of its disk, from the first one of what is under way."""
+"""A node dies within this many disk changes after the first one of the operation."""
 
 _ADMIN = {"request_timeout_ms": REQUEST_TIMEOUT_MS, "default_api_timeout_ms": 20_000}
 _CHANGES = ("pwrite", "truncate", "fsync", "create", "rename", "remove", "make_directory", "sync_directory")
 
 
-class Lone(Part):
-    """`lone`, with one replica, written with acks 1 and all: either is as good."""
+class SingleReplica(Part):
+    """The topic `lone`, with one replica, written with acks 1 and all, which are equivalent there."""
 
     def story_topics(self, story: Story) -> list[NewTopic]:
         settings = {"min.insync.replicas": "1", "segment.ms": "2000"}
@@ -52,7 +52,7 @@ class Lone(Part):
                 final[number] = replace(log, has_one_replica=True)
 
 
-class LoneTable(Table):
+class SingleReplicaTable(Table):
     """A compacted topic with one replica."""
 
     topic = LONE_TABLE
@@ -60,7 +60,7 @@ class LoneTable(Table):
 
 
 class Copies(Part):
-    """Somebody moves replicas: to other nodes, and between the disks of a node."""
+    """A client that moves replicas: to other nodes, and between the disks of a node."""
 
     def roles(self, story: Story) -> Mapping[str, Life]:
         return {"copier": partial(_copy, story)}
@@ -73,11 +73,11 @@ async def _copy(story: Story, client: SimulatedClient) -> None:
             try:
                 await (_reassign if client.random.below(2) else _move)(story, client, admin)
             except REFUSED as error:
-                story.recorder.complain(client.host, error)
+                story.recorder.record_error(client.host, error)
 
 
 async def _reassign(story: Story, client: SimulatedClient, admin: Any) -> None:
-    """The only replica of a partition goes to another broker."""
+    """Move the only replica of a partition to another broker."""
     brokers = [node for node in story.world.nodes.values() if node.is_broker and node.is_serving]
     led = [
         (one.topic, one.index)
@@ -92,11 +92,11 @@ async def _reassign(story: Story, client: SimulatedClient, admin: Any) -> None:
     story.world.note(client.host, f"reassigns {topic}-{index} to {target.id}")
     results = await admin.alter_partition_reassignments({TopicPartition(topic, index): [target.id]})
     results.all()
-    story.deeds["reassigned"] += 1
+    story.effects["reassigned"] += 1
 
 
 async def _move(story: Story, client: SimulatedClient, admin: Any) -> None:
-    """A replica goes to another disk of its broker."""
+    """Move a replica to another disk of its broker."""
     wants_lone = client.random.below(3) > 0
     hosted = [
         (node, one)
@@ -112,14 +112,14 @@ async def _move(story: Story, client: SimulatedClient, admin: Any) -> None:
     story.world.note(client.host, f"moves {one.topic}-{one.index} of node {node.id} to {path}")
     results = await admin.alter_replica_log_dirs({Replica(one.topic, one.index, node.id): path})
     results.all()
-    story.deeds["moved between disks"] += 1
+    story.effects["moved between disks"] += 1
 
 
 # Death at a step
 
 
 def _is_copy(node: SimulatedNode, operation: str, path: str) -> bool:
-    """A log of which another node had the only replica. Soon this one has."""
+    """A log whose only replica is on another node, and soon will be on this one."""
     if f"/{LONE}" not in path:
         return False
     for one in partitions_of(node):
@@ -133,7 +133,7 @@ def _is_move(node: SimulatedNode, operation: str, path: str) -> bool:
 
 
 def _is_end_of_move(node: SimulatedNode, operation: str, path: str) -> bool:
-    """The copy gets the name of its log."""
+    """The copy is renamed to the log's name."""
     return operation == "rename" and f"/{LONE}" in path and path.endswith("-future")
 
 
@@ -142,7 +142,7 @@ def _is_compaction(node: SimulatedNode, operation: str, path: str) -> bool:
 
 
 def _is_exchange(node: SimulatedNode, operation: str, path: str) -> bool:
-    """Compacted segments take the names of those that they replace, where nobody else has the records."""
+    """Compacted segments replace old ones, in a log without other replicas."""
     return operation == "rename" and path.endswith(".cleaned") and f"/{LONE_TABLE}-" in path
 
 
@@ -155,48 +155,48 @@ STEPS: dict[str, Callable[[SimulatedNode, str, str], bool]] = {
 }
 
 
-DEEDS = tuple(deed for deed in STEPS if deed != "died at the end of a move")
-"""Those of a story; the end of a move is part of the move."""
+EFFECTS = tuple(effect for effect in STEPS if effect != "died at the end of a move")
+"""The steps of a story; the end of a move is part of the move."""
 
 
-async def die_at_a_step(story: Story, nemesis: Nemesis, deeds: Sequence[str] = DEEDS) -> None:
-    """The first node that copies, moves or compacts ends within a few changes of its disk."""
-    chance, world = nemesis.chance, story.world
-    deed = nemesis.least_done(deeds)
-    is_step = STEPS[deed]
-    loses_power = chance.random() < 0.5
-    left = 1 + int(STEPS_MAX * chance.random() ** 2)
+async def die_at_a_step(story: Story, nemesis: Nemesis, effects: Sequence[str] = EFFECTS) -> None:
+    """The first node that copies, moves or compacts dies within a few disk changes."""
+    rng, world = nemesis.rng, story.world
+    effect = nemesis.least_frequent(effects)
+    is_step = STEPS[effect]
+    loses_power = rng.random() < 0.5
+    left = 1 + int(STEPS_MAX * rng.random() ** 2)
     struck: list[SimulatedNode] = []
 
-    def look(node: SimulatedNode, operation: str, path: str) -> None:
+    def on_call(node: SimulatedNode, operation: str, path: str) -> None:
         nonlocal left
         if operation not in _CHANGES:
             return
         if not struck:
-            if not node.is_serving or not is_step(node, operation, path) or nemesis.strike(node) is None:
+            if not node.is_serving or not is_step(node, operation, path) or nemesis.pick_victim(node) is None:
                 return
             struck.append(node)
         if struck[0] is not node or left <= 0:
             return
         left -= 1
         if left == 0:
-            nemesis.did(deed)
-            world.note(node.host, f"{deed}, at {operation} {path}")
+            nemesis.count(effect)
+            world.note(node.host, f"{effect}, at {operation} {path}")
             (node.lose_power if loses_power else node.crash)()
             raise Crashed
 
     watched = [node.disk for node in world.nodes.values() if node.disk is not None]
     for node in world.nodes.values():
         if node.disk is not None:
-            node.disk.slow_call = partial(look, node)
+            node.disk.slow_call = partial(on_call, node)
     try:
-        await nemesis.last()
+        await nemesis.wait_duration()
         for disk in watched:
             disk.slow_call = None
         for node in struck:
-            await nemesis.revive(node)
+            await nemesis.start_until_serving(node)
     finally:
         for disk in watched:
             disk.slow_call = None
         for node in struck:
-            nemesis.spare(node)
+            nemesis.release(node)

@@ -1,5 +1,5 @@
-"""Requests that arrive late, or a second time: after the client has given them up, asked again elsewhere, or
-got another epoch; and zombies, who act in the name of a producer that lives on as somebody else."""
+"""Requests that arrive late, or twice: after the client has given up, retried elsewhere, or got another
+epoch; and zombies, producers whose id another process has taken over."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ottla.testing.world.nemesis import Nemesis
 from ottla.testing.world.process import ProcessDied
 from ottla.testing.world.tap import Arrival
-from tests.sim.scenarios.aims import (
+from tests.sim.scenarios.targeted import (
     ADD_PARTITIONS_TO_TXN,
     END_TXN,
     FETCH,
@@ -38,52 +38,54 @@ OF_TRANSACTIONS = (
 OF_NODES = (FETCH, ALTER_PARTITION, BROKER_HEARTBEAT, VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH)
 
 _KEPT_MAX = 8
-"""How many requests one fault lets come late."""
+"""The most requests that one fault delays."""
 
 
 class _Sink(asyncio.Protocol):
-    """Wants no answers."""
+    """Ignores responses."""
 
 
 async def _deliver(client: SimulatedClient, arrival: Arrival) -> None:
     try:
         transport, _ = await client.network.connect(_Sink, arrival.target, arrival.port)
     except OSError:
-        return  # nobody is there any more
+        return  # the host is down
     transport.write(arrival.frame)  # type: ignore[attr-defined]
     await asyncio.sleep(1.0)
     transport.close()
 
 
 async def _late(story: Story, nemesis: Nemesis, api_keys: tuple[int, ...]) -> None:
-    chance, world = nemesis.chance, story.world
+    rng, world = nemesis.rng, story.world
     kept: list[Arrival] = []
-    wanted = int(nemesis.least_done([f"late request {api_key}" for api_key in api_keys]).rsplit(" ", 1)[1])
-    skip = int(chance.random() * 20)
+    wanted = int(
+        nemesis.least_frequent([f"late request {api_key}" for api_key in api_keys]).rsplit(" ", 1)[1]
+    )
+    skip = int(rng.random() * 20)
 
-    def hear(arrival: Arrival) -> None:
+    def on_arrival(arrival: Arrival) -> None:
         nonlocal skip
         if arrival.api_key != wanted or len(kept) >= _KEPT_MAX or arrival.source.startswith("late"):
             return
         skip -= 1
-        if skip < 0 and chance.random() < 0.5:
+        if skip < 0 and rng.random() < 0.5:
             kept.append(arrival)
 
     tap = nemesis.tap
-    tap.listeners.append(hear)
+    tap.listeners.append(on_arrival)
     try:
-        await nemesis.last()
+        await nemesis.wait_duration()
     finally:
-        if hear in tap.listeners:
-            tap.listeners.remove(hear)
+        if on_arrival in tap.listeners:
+            tap.listeners.remove(on_arrival)
     if not kept:
         return
     late = world.client(f"late-{len(world.clients)}")
     for arrival in kept:
         await asyncio.sleep(nemesis.between((0.0, 2.0)))
         world.note(late.host, f"sends request {wanted} of {arrival.source} to {arrival.target} again")
-        nemesis.did(f"late request {wanted}")
-        nemesis.did("late request")
+        nemesis.count(f"late request {wanted}")
+        nemesis.count("late request")
         try:
             await late.spawn(_deliver(late, arrival))
         except ProcessDied:
@@ -91,12 +93,12 @@ async def _late(story: Story, nemesis: Nemesis, api_keys: tuple[int, ...]) -> No
 
 
 async def deliver_late(story: Story, nemesis: Nemesis) -> None:
-    """Requests of producers and of transaction coordinators."""
+    """Delay requests of producers and of transaction coordinators."""
     await _late(story, nemesis, OF_TRANSACTIONS)
 
 
 async def deliver_late_between_nodes(story: Story, nemesis: Nemesis) -> None:
-    """Requests of followers, voters and brokers."""
+    """Delay requests of followers, voters and brokers."""
     await _late(story, nemesis, OF_NODES)
 
 
@@ -104,12 +106,12 @@ async def deliver_late_between_nodes(story: Story, nemesis: Nemesis) -> None:
 
 
 async def start_a_rival(story: Story, nemesis: Nemesis) -> None:
-    """Pause a producer with transactions, have another one take its id over, and wake it up again."""
-    world, chance = story.world, nemesis.chance
+    """Pause a transactional producer, let another one take over its id, and resume it."""
+    world, rng = story.world, nemesis.rng
     clients = living_clients(world, "ledger-", "application-")
     if not clients:
         return
-    zombie = chance.choice(clients)
+    zombie = rng.choice(clients)
     name = zombie.host.rpartition(".")[0]
     world.note(zombie.host, "paused")
     zombie.process.pause()
@@ -117,9 +119,9 @@ async def start_a_rival(story: Story, nemesis: Nemesis) -> None:
     try:
         await asyncio.sleep(nemesis.between((0.0, 5.0)))
         await rival.spawn(_rule(story, rival, name))
-        nemesis.did("rival took over")
+        nemesis.count("rival took over")
     except (ProcessDied, *REFUSED) as error:
-        story.recorder.complain(rival.host, error)
+        story.recorder.record_error(rival.host, error)
     finally:
         if not rival.process.is_dead:
             rival.kill()

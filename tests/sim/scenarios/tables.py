@@ -1,6 +1,6 @@
-"""A compacted topic: writers of keys, some in transactions, some deleting; read and judged in the end.
+"""A compacted topic: writers of keys, some in transactions, some deleting; read and checked at the end.
 
-And a topic whose records go soon, with the same open and aborted transactions in it.
+And a topic with short retention, with the same open and aborted transactions in it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ CLEANING = {
 
 
 class Table(Part):
-    """`table`, compacted all the time."""
+    """The topic `table`, compacted continuously."""
 
     topic = TABLE
     replicas_max = 3
@@ -89,7 +89,7 @@ class Table(Part):
                         view[record.topic, record.partition].append(place)
             views.append(view)
         if any(len(view) < ends[TopicPartition(*partition)] for partition, view in views[0].items()):
-            story.deeds["log compacted"] += 1
+            story.effects["log compacted"] += 1
         story.recorder.history.tables += [
             TableLog(partition=partition, records=tuple(views[0][partition]), committed=tuple(committed))
             for partition, committed in views[1].items()
@@ -97,7 +97,7 @@ class Table(Part):
 
 
 class Brief(Part):
-    """`brief`, of which old segments are deleted all the time."""
+    """The topic `brief`, whose old segments are deleted continuously."""
 
     def story_topics(self, story: Story) -> list[NewTopic]:
         settings = {
@@ -124,11 +124,11 @@ class Brief(Part):
         for number, log in enumerate(final):
             if log.partition == (BRIEF, 0):
                 final[number] = replace(log, expires=True)
-                story.deeds["segments deleted"] += log.start > 0
+                story.effects["segments deleted"] += log.start > 0
 
 
 class Rereading(Part):
-    """Somebody reads everything again and again, from the beginning."""
+    """A client that reads everything repeatedly, from the beginning."""
 
     def roles(self, story: Story) -> Mapping[str, Life]:
         return {"rereader": partial(_read_again, story)}
@@ -158,12 +158,12 @@ def _replicas(story: Story) -> int:
 async def _put(
     story: Story, topic: str, client: SimulatedClient, producer: Any, transaction: str | None = None
 ) -> asyncio.Task[None]:
-    """One key gets a new value, or is deleted."""
+    """Write a new value to a key, or delete it."""
     keyed = story.recorder.history.keyed
-    chance = client.random
-    index = chance.below(PARTITIONS)
-    key = f"k{chance.below(KEYS)}"
-    value = None if chance.below(5) == 0 else f"w{len(keyed)}"
+    rng = client.random
+    index = rng.below(PARTITIONS)
+    key = f"k{rng.below(KEYS)}"
+    value = None if rng.below(5) == 0 else f"w{len(keyed)}"
     number = len(keyed)
     keyed.append(
         KeyedSend(
@@ -181,15 +181,15 @@ async def _put(
     except REFUSED:
         keyed[number] = replace(keyed[number], outcome=Outcome.FAILED)
         raise
-    return asyncio.ensure_future(_settle(story, client.host, number, delivery))
+    return asyncio.ensure_future(_record_outcome(story, client.host, number, delivery))
 
 
-async def _settle(story: Story, process: str, number: int, delivery: Any) -> None:
+async def _record_outcome(story: Story, process: str, number: int, delivery: Any) -> None:
     keyed = story.recorder.history.keyed
     try:
         report = await delivery
     except REFUSED as error:
-        story.recorder.complain(process, error)
+        story.recorder.record_error(process, error)
     else:
         keyed[number] = replace(keyed[number], outcome=Outcome.OK, offset=report.offset)
 
@@ -210,7 +210,7 @@ async def _write_keys(story: Story, topic: str, client: SimulatedClient) -> None
 
 
 async def _write_keys_in_transactions(story: Story, topic: str, client: SimulatedClient, name: str) -> None:
-    """Transactions that stay open for seconds now and then, over segments that roll and are compacted."""
+    """Transactions that occasionally stay open for seconds, across segments that roll and are compacted."""
     recorder = story.recorder
     async with client.producer(**transactional(name)) as producer:
         while not story.is_ending:

@@ -1,4 +1,4 @@
-"""Who is who right now, read off the nodes themselves: what a fault can aim at."""
+"""Finds the targets of faults, by the current state of the nodes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ TRANSACTIONS_TOPIC = "__transaction_state"
 
 
 def partitions_of(node: SimulatedNode) -> list[Any]:
-    """What a node that serves hosts."""
+    """The partitions that a serving node hosts."""
     broker = node.node._broker if node.node is not None and node.is_serving else None
     return [] if broker is None or not node.is_broker else list(broker.partitions)
 
 
 def leader_of(world: World, topic: str, index: int = 0) -> SimulatedNode | None:
-    """Who holds itself for the leader of a partition, in the highest epoch."""
+    """The node that considers itself the leader of a partition, in the highest epoch."""
     found: list[tuple[int, int]] = [
         (partition.leader_epoch, node.id)
         for node in world.nodes.values()
@@ -42,7 +42,7 @@ def node_at(world: World, host: str) -> SimulatedNode | None:
 
 
 def living_clients(world: World, *roles: str) -> list[SimulatedClient]:
-    """Clients whose role begins with one of these, and which were not killed or finished."""
+    """Clients whose role has one of these prefixes, and which are still running."""
     return [
         client
         for client in world.clients

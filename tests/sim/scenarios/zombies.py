@@ -1,9 +1,9 @@
-"""Applications that their group puts out in the middle of a transaction, and that go on all the same: their
-offsets must be refused, or what others have made of the same records is made twice.
+"""Applications that their group removes during a transaction, and that continue anyway: their offsets must be
+refused, or records are processed twice.
 
-A life is put out in one way: its user does not poll for too long (`poll interval`), its coordinator hears
-nothing of it (`session`), nothing of it runs for a while (`stalled`), or another process takes over its
-static membership (`replaced`). The third member of each group is healthy, and takes over.
+A member is removed in one of four ways: its user does not poll for too long (`poll interval`), its
+coordinator receives nothing from it (`session`), its process stalls (`stalled`), or another process takes
+over its static membership (`replaced`). The third member of each group is healthy and takes over.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": "500",
     "group.consumer.heartbeat.interval.ms": "500",
 }
-DEEDS = tuple(f"zombie fenced: {way}, {protocol}" for way in WAYS for protocol in PROTOCOLS)
+EFFECTS = tuple(f"zombie fenced: {way}, {protocol}" for way in WAYS for protocol in PROTOCOLS)
 
 _ASLEEP_S = (4.5, 7.0)
 _POLL_INTERVAL_MS = 2_000
@@ -57,7 +57,7 @@ def _group(protocol: str) -> str:
 
 
 class Zombies(Part):
-    """A group for each protocol, with a topic of its own that it reads."""
+    """A group for each protocol, with its own topic."""
 
     def story_topics(self, story: Story) -> list[NewTopic]:
         brokers = sum(node.is_broker for node in story.world.nodes.values())
@@ -77,7 +77,7 @@ class Zombies(Part):
         return roles
 
     async def judge(self, story: Story, client: SimulatedClient) -> None:
-        """Ask for what the groups have committed, as the checker needs it."""
+        """Read the groups' committed offsets, which the checker needs."""
         for protocol in PROTOCOLS:
             began, group = story.world.now, _group(protocol)
             named = [TopicPartition(*one) for one in story.partitions if one[0] == _source(protocol)]
@@ -101,7 +101,7 @@ async def _live(story: Story, client: SimulatedClient, *, protocol: str, name: s
     way = WAYS[(story.world.seed + life + 2 * number) % len(WAYS)] if number < 2 else None
     zombie = None if way is None else Zombie(story, client, protocol, name, way)
     instance_id = name if way == "replaced" else None
-    # The consumer protocol has a static member replaced only after it has gone.
+    # The consumer protocol replaces a static member only after it has left.
     is_late = way == "poll interval" or (way == "replaced" and protocol == "consumer")
     poll_interval_ms = _POLL_INTERVAL_MS if is_late else 20_000
     await _apply(story, client, protocol, name, instance_id, poll_interval_ms, zombie)
@@ -134,7 +134,7 @@ async def _apply(
 
 
 class Zombie:
-    """What puts a member out, once in its life."""
+    """Removes a member from its group, once in its life."""
 
     def __init__(self, story: Story, client: SimulatedClient, protocol: str, name: str, way: str) -> None:
         self._story = story
@@ -143,7 +143,7 @@ class Zombie:
         self._name = name
         self._way = way
 
-    async def strike(self) -> None:
+    async def interrupt(self) -> None:
         first, last = _ASLEEP_S
         seconds = first + (last - first) * self._client.random.fraction()
         world = self._story.world
@@ -182,8 +182,8 @@ class Zombie:
         try:
             await living
         except (ProcessDied, *REFUSED) as error:
-            self._story.recorder.complain(other.host, error)
+            self._story.recorder.record_error(other.host, error)
 
     def refused(self, error: Exception) -> None:
         if isinstance(error, _FENCED):
-            self._story.deeds[f"zombie fenced: {self._way}, {self._protocol}"] += 1
+            self._story.effects[f"zombie fenced: {self._way}, {self._protocol}"] += 1

@@ -1,4 +1,4 @@
-"""Reads off the nodes what no client sees: who leads in which epoch, watermarks, replicas, metadata."""
+"""Observes nodes from inside: leaders by epoch, watermarks, replicas, metadata."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from ottla.testing.world import SimulatedNode, World
     from tests.sim.workload.recording import Recorder
 
-LOOK_SECONDS = 0.2
+OBSERVATION_INTERVAL_S = 0.2
 _READ_BYTES = 1 << 20
 _METADATA: Partition = ("__cluster_metadata", 0)
 
 
 class Observer:
-    """Looks at the live nodes of a world, in its own time; it changes nothing there."""
+    """Observes the live nodes of a world at intervals; it changes nothing."""
 
     def __init__(self, world: World, recorder: Recorder) -> None:
         self._world = world
@@ -34,17 +34,17 @@ class Observer:
 
     async def watch(self) -> None:
         while True:
-            self.look()
-            await asyncio.sleep(LOOK_SECONDS)
+            self.observe()
+            await asyncio.sleep(OBSERVATION_INTERVAL_S)
 
-    def look(self) -> None:
-        """Write down each leader and its watermarks, where they changed."""
+    def observe(self) -> None:
+        """Record each leader and its watermarks, if they changed."""
         now, history = self._world.now, self._history
-        self._look_at_replicas()
+        self._observe_replicas()
         for simulated in self._world.nodes.values():
             if not simulated.is_serving:
-                continue  # what a node believes of the past, before it is told of the present
-            self._look_at_quorum(simulated)
+                continue  # the node's metadata is not up to date yet
+            self._observe_quorum(simulated)
             for partition in _partitions(simulated):
                 log = partition.log
                 if not partition.is_leader or log is None:
@@ -74,8 +74,8 @@ class Observer:
                     )
                 )
 
-    def _look_at_replicas(self) -> None:
-        """Compare high watermarks with the replicas that the newest committed metadata count as in sync."""
+    def _observe_replicas(self) -> None:
+        """Compare high watermarks with the replicas in the newest committed ISR."""
         serving = {one.id: one for one in self._world.nodes.values() if one.is_serving}
         images = [one.node._quorum.image for one in serving.values() if one.node and one.node._quorum]
         if not images:
@@ -112,15 +112,16 @@ class Observer:
                         )
                     )
 
-    def _look_at_quorum(self, simulated: SimulatedNode) -> None:
+    def _observe_quorum(self, simulated: SimulatedNode) -> None:
         epoch = simulated.active_epoch
         if epoch is not None and self._led.get((simulated.id, simulated.life)) != epoch:
             self._led[simulated.id, simulated.life] = epoch
             led = Leads(node=simulated.id, partition=_METADATA, epoch=epoch, at=self._world.now)
             self._history.leads.append(led)
 
-    def unsettled(self, topics: Collection[str]) -> str | None:
-        """What is missing until every partition leads, every replica is in sync and has everything."""
+    def first_unfinished(self, topics: Collection[str]) -> str | None:
+        """The first thing that is missing until every partition has a leader, and every replica is in
+        sync."""
         found: dict[Partition, tuple[int, int]] = {}
         for simulated in self._world.nodes.values():
             if simulated.is_broker and not simulated.is_serving:
@@ -150,10 +151,10 @@ class Observer:
         return f"nobody leads {min(missing)}" if missing else None
 
     def inspect(self, topics: Collection[str]) -> None:
-        """Write down what each replica and each node's metadata hold now, and who led until when."""
+        """Record the final contents of each replica and each node's metadata, and the leaders."""
         self._history.led += [
-            # A leader that is deposed may acknowledge until shortly before the next look.
-            Leads(node=node, partition=partition, epoch=epoch, at=at + LOOK_SECONDS)
+            # A deposed leader may acknowledge until shortly before the next observation.
+            Leads(node=node, partition=partition, epoch=epoch, at=at + OBSERVATION_INTERVAL_S)
             for (node, partition, epoch), at in self._leading.items()
         ]
         for simulated in self._world.nodes.values():

@@ -1,8 +1,8 @@
-"""A quiet stretch at the end of each story: everything works again, and every kind of wait is timed.
+"""A period without faults at the end of each story: everything works again, and every kind of wait is timed.
 
-Whoever waits here waits for others, and for no timer: a record for its replicas, a reader for a record, a
-transaction for its coordinator and its markers, a member for its group. So each wait ends within the delays
-of the network and the disks. The records count as all others when the logs are judged.
+The waits here depend on other processes, not on timers: a record on its replicas, a reader on a record, a
+transaction on its coordinator and its markers, a member on its group. So the delays of the network and the
+disks limit each wait. The final checks of the logs include these records.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tests.sim.workload.recording import Recorder
 from tests.sim.workload.writers import CONNECTING, end_transaction, send, transactional
 
 TRANSACTIONS = 4
-"""Each has an id of its own, so that most coordinators have one."""
+"""Each has its own id, so that most coordinators have one."""
 
 HEARTBEAT_S = 0.2
-"""How soon a member of a classic group hears that others have come."""
+"""The time until a member of a classic group learns of new members."""
 
 _HOPS, _WORKS = 4, 2
-"""A step: a request, the leader's answer to a follower, the follower's next fetch, the answer; and a flush on
-each of the two, one after the other."""
+"""A step: a request, the leader's response to a follower, the follower's next fetch, the response; and a
+flush on each of the two, one after the other."""
 
 _PROTOCOLS = ("classic", "consumer")
 _POLL_S = 0.1
@@ -37,7 +37,7 @@ _JOIN_STEPS = 10
 
 
 def longest_step_s(world: World) -> float:
-    """How long one step may take, by the delays that hold now."""
+    """The longest duration of one step, by the current delays."""
     disks = [node.disk for node in world.nodes.values() if node.disk is not None]
     work_s = max((2 * disk.delay_s[1] for disk in disks), default=0.0)
     return _HOPS * world.wires.delay_s_max() + _WORKS * work_s
@@ -45,13 +45,13 @@ def longest_step_s(world: World) -> float:
 
 @dataclass
 class Probes:
-    """`partitions` are those that are written and read."""
+    """`partitions` are written and read."""
 
     recorder: Recorder
     partitions: list[Partition]
 
     async def prepare(self, client: SimulatedClient) -> None:
-        """Where there was no group and no transaction before, have the topics of coordinators created."""
+        """If no group or transaction existed before, create the coordinators' topics."""
         for protocol in _PROTOCOLS:
             async with client.consumer(**member(_group(protocol), protocol, committed=True)) as consumer:
                 await consumer.committed([TopicPartition(*self.partitions[0])])
@@ -100,7 +100,7 @@ class Probes:
             await watch.sees(value, client.world.now)
 
     async def _join(self, client: SimulatedClient) -> None:
-        """One member of each protocol joins a group of its own, then another one the classic group."""
+        """One member of each protocol joins its own group, then another one joins the classic group."""
         living: list[asyncio.Future[None]] = []
         try:
             for protocol, patience_s in (*((one, 0.0) for one in _PROTOCOLS), ("classic", 2 * HEARTBEAT_S)):
@@ -111,7 +111,7 @@ class Probes:
                 await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
                 if not ready.done():
                     ready.cancel()
-                    living[-1].result()  # why it is not
+                    living[-1].result()  # raises its error
         finally:
             await _cancel(living)
 
@@ -127,7 +127,7 @@ async def _cancel(tasks: Sequence[asyncio.Future[None]]) -> None:
 
 
 class _Watch:
-    """Reads everything that comes, and knows when each value came."""
+    """Reads all records, and stores the time at which each value was read."""
 
     def __init__(
         self, recorder: Recorder, client: SimulatedClient, partitions: list[Partition], *, committed: bool
@@ -153,7 +153,7 @@ class _Watch:
                 self._news.set()
 
     async def sees(self, value: str, began: float) -> None:
-        """Wait until it has been read; it could be read since `began`."""
+        """Wait until it has been read; it was readable since `began`."""
         while value not in self._seen:
             self._news.clear()
             await self._news.wait()
@@ -198,12 +198,12 @@ class _Member:
             recorder.waited("a committed offset", name, began, steps=_COMMIT_STEPS)
             self.is_ready.set()
             while True:
-                await consumer.poll(10.0)  # the listener is called in there, too
+                await consumer.poll(10.0)  # this also calls the listener
 
     def on_assigned(self, partitions: list[TopicPartition]) -> None:
         self._has_joined = True
 
     def on_revoked(self, partitions: list[TopicPartition]) -> None:
-        """It has nothing to save."""
+        """Nothing to save."""
 
     on_lost = on_revoked

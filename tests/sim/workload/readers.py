@@ -1,5 +1,5 @@
-"""Clients that read: free readers, members of a group, and an application that reads, makes and writes.
-Each call is one life of one client."""
+"""Clients that read: free readers, members of a group, and read-process-write applications. Each call is one
+client instance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.sim.workload.recording import ReadLog, Recorder
 from tests.sim.workload.writers import (
     CONNECTING,
     REFUSED,
-    Ending,
+    Schedule,
     end_transaction,
     send,
     transactional,
@@ -26,7 +26,7 @@ from tests.sim.workload.writers import (
 POLL_S = 2.0
 FETCH_WAIT_MS = 2_000
 FETCH_BYTES_MIN = 1_000
-"""A fetch waits for so long at a broker that has less than this."""
+"""A fetch waits at a broker that has less than this."""
 
 
 def patience(client: SimulatedClient) -> dict[str, Any]:
@@ -60,24 +60,24 @@ def member(group: str, protocol: str, *, committed: bool) -> dict[str, Any]:
 
 @asynccontextmanager
 async def refusals(recorder: Recorder, process: str) -> AsyncIterator[None]:
-    """What a poll or a commit may be told while things are broken; the client goes on."""
+    """Errors that a poll or a commit may raise during faults; the client continues."""
     try:
         yield
     except REFUSED as error:
-        recorder.complain(process, error)
-        if isinstance(error, CorruptMessage):  # the next poll says so at once: time would stand still
+        recorder.record_error(process, error)
+        if isinstance(error, CorruptMessage):  # the next poll raises at once, without time passing
             await asyncio.sleep(POLL_S)
 
 
 async def read_freely(
-    story: Ending,
+    story: Schedule,
     recorder: Recorder,
     client: SimulatedClient,
     partitions: list[Partition],
     *,
     committed: bool,
 ) -> None:
-    """Read everything, and now and then from the beginning again."""
+    """Read everything, and occasionally from the beginning again."""
     async with client.consumer(**isolation(committed=committed), **patience(client)) as consumer:
         named = [TopicPartition(*partition) for partition in partitions]
         await consumer.assign(named)
@@ -98,7 +98,7 @@ class _Listener:
     def on_assigned(self, partitions: list[TopicPartition]) -> None:
         metadata = self.consumer.group_metadata()
         if metadata.generation_id > 0:
-            # A static member stays the same one when another process takes it over.
+            # A static member keeps its identity when another process takes it over.
             member = metadata.group_instance_id or self.process
             self.recorder.assigned(metadata.group_id, member, metadata.generation_id, partitions)
         self.reads.forget(partitions)
@@ -110,9 +110,9 @@ class _Listener:
 
 
 async def read_in_group(
-    story: Ending, recorder: Recorder, client: SimulatedClient, topics: list[str], group: str, protocol: str
+    story: Schedule, recorder: Recorder, client: SimulatedClient, topics: list[str], group: str, protocol: str
 ) -> None:
-    """A member that commits what it has read, now and then and at the end."""
+    """A member that commits its positions, periodically and at the end."""
     async with client.consumer(**member(group, protocol, committed=True), **patience(client)) as consumer:
         reads = ReadLog(recorder, client.host, consumer, committed=True)
         listener = _Listener(recorder, client.host, consumer, reads)
@@ -135,7 +135,7 @@ async def _commit(recorder: Recorder, client: SimulatedClient, consumer: Any, gr
     try:
         await consumer.commit(offsets, timeout=10.0)
     except REFUSED as error:
-        recorder.complain(client.host, error)
+        recorder.record_error(client.host, error)
         recorder.committed(group, plain, Outcome.UNKNOWN)
     else:
         recorder.committed(group, plain, Outcome.OK)
@@ -148,16 +148,16 @@ def _positions(consumer: Any) -> dict[TopicPartition, OffsetAndMetadata]:
 
 
 class Interruption(Protocol):
-    """What happens to an application in the middle of a transaction."""
+    """An event that hits an application in the middle of a transaction."""
 
-    async def strike(self) -> None: ...
+    async def interrupt(self) -> None: ...
 
     def refused(self, error: Exception) -> None:
-        """The offsets of the transaction were not taken."""
+        """The coordinator refused the offsets of the transaction."""
 
 
 async def read_process_write(
-    story: Ending,
+    story: Schedule,
     recorder: Recorder,
     client: SimulatedClient,
     source: str,
@@ -169,10 +169,11 @@ async def read_process_write(
     settings: Mapping[str, Any] | None = None,
     interruption: Interruption | None = None,
 ) -> None:
-    """Make one record of each record of `source`, exactly once: positions are committed with what was made.
+    """Derive one record from each record of `source`, exactly once: the offsets are committed in the same
+    transaction.
 
-    One transaction in twelve is aborted. Where one was not committed this life ends: the next one goes on
-    from what is committed.
+    One transaction in twelve is aborted. If a transaction is not committed, this instance ends, and the next
+    one continues from the committed offsets.
     """
     async with (
         client.producer(**transactional(name)) as producer,
@@ -217,17 +218,17 @@ async def _process(
             await send(recorder, producer, client.host, target, transaction=transaction, source=place)
         )
     if interruption is not None:
-        await interruption.strike()
-    elif client.random.below(4) == 0:  # takes its time: its group may go on without it
+        await interruption.interrupt()
+    elif client.random.below(4) == 0:  # slow: its group may remove it meanwhile
         await asyncio.gather(*waits)
         await asyncio.sleep(0.3 * client.random.fraction())
     try:
         places = {TopicPartition(*one): OffsetAndMetadata(offset) for one, offset in offsets.items()}
-        # Who it is in its group is asked here, as applications do: the group may have put it out by now.
+        # Applications ask for the group metadata here: the group may have removed the member by now.
         await producer.send_offsets(places, consumer.group_metadata())
         may_commit = interruption is not None or client.random.below(12) > 0
-    except REFUSED as error:  # the group went on without this member, say
-        recorder.complain(client.host, error)
+    except REFUSED as error:  # the group has removed this member, for example
+        recorder.record_error(client.host, error)
         if interruption is not None:
             interruption.refused(error)
         may_commit = False
@@ -239,7 +240,7 @@ async def _process(
 
 
 async def read_all(client: SimulatedClient, partitions: Iterable[Partition]) -> list[FinalLog]:
-    """Each partition from its beginning to the end that it has now, with both isolation levels."""
+    """Each partition from its beginning to its current end, with both isolation levels."""
     named = [TopicPartition(*partition) for partition in partitions]
     views: list[dict[Partition, list[Place]]] = []
     starts: dict[TopicPartition, int] = {}

@@ -1,7 +1,7 @@
-"""Writes down what the clients of a run do and see, as a `History` for the checker.
+"""Records the operations and observations of a run's clients, as a `History` for the checker.
 
-Rule: an operation is written down as UNKNOWN before it begins, and its outcome when that is known: whoever
-dies in the middle has said all that can be said.
+Rule: an operation is recorded as UNKNOWN before it begins, and gets its outcome later, so that the history is
+correct even if the client dies in between.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Recorder:
-    """`history` grows while the run goes on; values are numbered over the whole run."""
+    """`history` grows during the run; values are numbered over the whole run."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -38,8 +38,8 @@ class Recorder:
         self._values = 0
         self._transactions = 0
 
-    def complain(self, who: str, error: BaseException) -> None:
-        """A client was refused something, as may happen while things are broken."""
+    def record_error(self, who: str, error: BaseException) -> None:
+        """A client got an error, as may happen during faults."""
         self.errors += 1
         self.world.note(who, f"{type(error).__name__}: {error}"[:200])
 
@@ -54,7 +54,7 @@ class Recorder:
         source: SourcePlace | None = None,
         acks: int = -1,
     ) -> tuple[int, str]:
-        """A record is about to be sent: its number among the sends, and its value."""
+        """Record a send before it happens; return its number and its value."""
         self._values += 1
         value = f"v{self._values}"
         self.history.sends.append(
@@ -79,7 +79,7 @@ class Recorder:
     def waited(
         self, kind: str, process: str, began: float, *, steps: int = 4, patience_s: float = 0.0
     ) -> None:
-        """What it waited for is here, and could have been since `began`."""
+        """Record the end of a wait whose condition held since `began`."""
         self.history.waits.append(
             Wait(
                 kind=kind,
@@ -94,7 +94,7 @@ class Recorder:
     # Transactions
 
     def begin(self, process: str) -> tuple[int, str]:
-        """A transaction begins: its number and its name."""
+        """Record the begin of a transaction; return its number and its name."""
         self._transactions += 1
         name = f"{process}/t{self._transactions}"
         self.history.transactions.append(
@@ -103,7 +103,7 @@ class Recorder:
         return len(self.history.transactions) - 1, name
 
     def committing(self, number: int) -> None:
-        """From now on it may be seen."""
+        """From now on its records may be visible."""
         transactions = self.history.transactions
         transactions[number] = replace(transactions[number], end_began=self.world.now)
 
@@ -114,9 +114,9 @@ class Recorder:
     # Groups
 
     def assigned(self, group: str, member: str, generation: int, partitions: Iterable[Partition]) -> None:
-        """A member was told of its new partitions: by then the coordinator has stored the generation.
+        """A member got its new partitions: by then the coordinator has stored the generation.
 
-        What members hear of generations is compared for each of them: answers overtake one another.
+        Generations are compared per member, since responses overtake one another.
         """
         now, named = self.world.now, tuple((topic, index) for topic, index in partitions)
         self.history.assigned.append(
@@ -141,7 +141,7 @@ class Recorder:
 
 
 class ReadLog:
-    """The windows that one life of one consumer reads: what lies between two of its positions."""
+    """The ranges that one consumer instance reads: between two of its positions."""
 
     def __init__(self, recorder: Recorder, process: str, consumer: Any, *, committed: bool) -> None:
         self._recorder = recorder
@@ -152,12 +152,12 @@ class ReadLog:
         self._jumped: set[Partition] = set()
 
     def forget(self, partitions: Iterable[Partition]) -> None:
-        """They were taken away, or their position was set anew."""
+        """The partitions were revoked, or their position was reset."""
         for topic, index in partitions:
             self._positions.pop((topic, index), None)
 
     def take(self, records: Iterable[Any]) -> None:
-        """To be called right after each poll."""
+        """Call it right after each poll."""
         got: dict[Partition, list[Place]] = {}
         for record in records:
             places = got.setdefault((record.topic, record.partition), [])
@@ -168,7 +168,7 @@ class ReadLog:
             if state.position < 0:
                 continue
             self._window(partition, state.position, got.pop(partition, []))
-        for partition, places in got.items():  # of one that was lost meanwhile
+        for partition, places in got.items():  # of a partition that was lost meanwhile
             self._window(partition, places[-1][0] + 1, places)
 
     def _window(self, partition: Partition, position: int, places: list[Place]) -> None:

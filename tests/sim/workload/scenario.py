@@ -1,7 +1,7 @@
-"""What a scenario is: a mix of faults, the settings under which they hurt, and who works meanwhile.
+"""A scenario: a mix of faults, the settings under which they do harm, and additional clients.
 
-A fault that aims takes the story, too: it looks for the leader, the coordinator or the file that it wants to
-hit. What it has done it counts (`Nemesis.did`); a scenario names the deeds without which it was none.
+A targeted fault also gets the story, to find the leader, the coordinator or the file that it wants to hit. It
+counts its effects (`Nemesis.count`); a scenario lists the effects that it must have.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from ottla.testing.world import SimulatedClient, World
     from tests.sim.workload.story import Life, Story
 
-Aimed: TypeAlias = Callable[["Story", Nemesis], Coroutine[Any, Any, None]]
+TargetedStory: TypeAlias = Callable[["Story", Nemesis], Coroutine[Any, Any, None]]
 
 
 class Part:
-    """Topics, clients and a judgement that come on top of what every story has. One for each run."""
+    """Topics, clients and checks in addition to those of every story. One instance per run."""
 
     def topics(self, story: Story) -> list[NewTopic]:
-        """Topics of its own, whose records the story's own checks know nothing of."""
+        """Its own topics, whose records the story's checks ignore."""
         return []
 
     def story_topics(self, story: Story) -> list[NewTopic]:
-        """Topics of its own whose records are written and judged as all others."""
+        """Its own topics whose records the story's checks include."""
         return []
 
     def roles(self, story: Story) -> Mapping[str, Life]:
@@ -38,50 +38,50 @@ class Part:
         return {}
 
     async def judge(self, story: Story, client: SimulatedClient) -> None:
-        """Look at the end, when all is well again."""
+        """Check the final state, after the repair."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """`number` is that of the list of faults in docs/reliability.md. `roles` None: all."""
+    """`number` refers to the list of faults in docs/reliability.md. `roles` None means all."""
 
     name: str
     number: int
     text: str
     faults: tuple[str, ...] = ()
-    aimed: tuple[Aimed, ...] = ()
+    targeted_faults: tuple[TargetedStory, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     nodes: tuple[int, ...] = (3, 3, 4, 5)
     combined: float = 0.8
-    """How often nodes are both broker and controller."""
+    """The probability that nodes are both broker and controller."""
     dynamic: bool = False
     disks: int = 1
-    """How many each node has, with a log directory on each."""
+    """The disks of each node, with a log directory on each."""
     controllers: int | None = None
     roles: tuple[str, ...] | None = None
     parts: tuple[Callable[[], Part], ...] = ()
     kills: float = 0.7
-    """How often clients die, too."""
+    """The probability that clients die, too."""
     pause_s: tuple[float, float] = (1.0, 10.0)
     lasts_s: tuple[float, float] = (0.5, 20.0)
     down_max: int | None = None
-    deeds: tuple[str, ...] = ()
-    complains: bool = False
-    """Whether nodes rightly log errors."""
+    effects: tuple[str, ...] = ()
+    logs_errors: bool = False
+    """Whether nodes log errors, correctly."""
     waived: frozenset[str] = frozenset()
-    """Kinds of anomalies that are none here: what the settings do not promise."""
+    """Kinds of anomalies that the scenario's settings allow."""
     keeps_leaders: bool = False
-    """Whether nobody may be elected while its faults last."""
+    """Whether no leader may change during its faults."""
     rare: float = 0.5
-    """How often the rare paths of `ottla.rare_paths` are taken, too."""
+    """The probability that the run also takes the rare paths of `ottla.rare_paths`."""
 
     def add_nodes(self, world: World, settings: Mapping[str, str]) -> None:
-        """The cluster of a run of it."""
-        chance = world.chance
+        """Add the nodes of a run."""
+        rng = world.rng
         world.add_nodes(
-            chance.choice(self.nodes),
+            rng.choice(self.nodes),
             controllers=self.controllers,
-            combined=chance.random() < self.combined,
+            combined=rng.random() < self.combined,
             dynamic=self.dynamic,
             disks=self.disks,
             settings={**settings, **self.settings},
@@ -91,11 +91,11 @@ class Scenario:
         return stream(seed, "takes rare paths").random() < self.rare
 
     def nemesis(self, story: Story) -> Nemesis:
-        """Who breaks things in a run of it."""
-        aimed: list[str | Fault] = [partial(fault, story) for fault in self.aimed]
+        """The nemesis of a run."""
+        targeted_faults: list[str | Fault] = [partial(fault, story) for fault in self.targeted_faults]
         return Nemesis(
             story.world,
-            [*self.faults, *aimed],
+            [*self.faults, *targeted_faults],
             pause_s=self.pause_s,
             lasts_s=self.lasts_s,
             down_max=self.down_max,

@@ -1,4 +1,4 @@
-"""One run: a cluster, its clients, what breaks, the healing, the final reads and the judgement."""
+"""One run: a cluster, its clients, the faults, the repair, the final reads and the checks."""
 
 from __future__ import annotations
 
@@ -38,16 +38,17 @@ from tests.sim.workload.tempo import Tempo
 from tests.sim.workload.writers import REFUSED, write, write_in_transactions
 
 HEALED_S_MAX = 60.0
-"""After the healing all clients finish, all partitions lead and all replicas agree within so many seconds."""
+"""After the repair all clients finish, all partitions have leaders and all replicas agree within this
+time."""
 
 CALM_S = 15.0
-"""How long clients go on after the healing before they are asked to finish."""
+"""How long clients continue after the repair before they are asked to finish."""
 
 GIVE_UP_S = 600.0
-"""A run that is not well so long after the healing ends there, without final reads."""
+"""A run that has not recovered this long after the repair ends without final reads."""
 
-_SETTLED_S = 3.0
-"""A follower that asks for a new partition before its leader knows it asks again after a second."""
+_RETRY_S = 3.0
+"""A follower whose fetch of a new partition arrives before its leader knows it retries after a second."""
 
 _PLAIN, _LEDGER, _SOURCE, _MADE = "plain", "ledger", "source", "made"
 _LOOSE = "loose"
@@ -60,7 +61,7 @@ Life = Callable[[SimulatedClient], Coroutine[Any, Any, None]]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run came to. `unhandled`: exceptions that nobody caught, errors that nodes reported."""
+    """The result of a run. `unhandled`: exceptions that nobody caught, and errors that nodes logged."""
 
     seed: int
     history: History
@@ -69,14 +70,14 @@ class Outcome:
     timeline: str
     trace_hash: str
     virtual_s: float
-    deeds: Counter[str]
+    effects: Counter[str]
 
     @property
     def is_right(self) -> bool:
         return not self.anomalies and not self.unhandled
 
     def report(self, timeline_lines: int = 200) -> str:
-        """Why it is not right, below the end of its timeline."""
+        """The reasons why it failed, after the end of its timeline."""
         lines = self.timeline.splitlines()[-timeline_lines:] if timeline_lines else []
         wrong = [str(one) for one in self.anomalies] + [f"unhandled: {one}" for one in self.unhandled]
         shown = wrong[:50] + ([f"and {len(wrong) - 50} more"] if len(wrong) > 50 else [])
@@ -85,7 +86,7 @@ class Outcome:
 
 @dataclass
 class Story:
-    """The clients of one run. `kills`: whether clients die, too."""
+    """The clients of one run. `kills` says whether clients die, too."""
 
     world: World
     recorder: Recorder
@@ -99,26 +100,28 @@ class Story:
     is_ending: bool = False
     scenario: Scenario | None = None
     parts: list[Part] = field(default_factory=list)
-    deeds: Counter[str] = field(default_factory=Counter)
+    effects: Counter[str] = field(default_factory=Counter)
     rare: RarePaths | None = None
     _tempo: Tempo | None = None
     _began: float = 0.0
 
     async def rest(self) -> None:
-        """Wait until the next burst of work; at once in the middle of one."""
+        """Wait until the next burst of work; return at once within one."""
         if self._tempo is not None and (quiet_s := self._tempo.quiet_s(self.world.now - self._began)):
             await asyncio.sleep(quiet_s)
 
-    async def tell(self, seconds: float) -> None:
+    async def run(self, seconds: float) -> None:
         world = self.world
         await world.start()
         maker = world.client("maker")
         self.partitions = await maker.spawn(self._create(maker))
         self._tempo, self._began = Tempo(stream(world.seed, "tempo"), seconds, self.calm_s), world.now
         watching = asyncio.ensure_future(self.observer.watch())
-        roles = {role: asyncio.ensure_future(self._tend(role, life)) for role, life in self._roles().items()}
+        roles = {
+            role: asyncio.ensure_future(self._keep_alive(role, life)) for role, life in self._roles().items()
+        }
         nemesis = Nemesis(world, self.faults) if self.scenario is None else self.scenario.nemesis(self)
-        nemesis.deeds = self.deeds
+        nemesis.effects = self.effects
         await nemesis.run(seconds)
         if self.rare is not None:
             self.rare.is_on = False
@@ -126,7 +129,7 @@ class Story:
         tending = asyncio.ensure_future(self._keep_running(nemesis))
         await asyncio.sleep(self.calm_s)
         if self.is_faultless:
-            self._was_quiet(self._began + _SETTLED_S)
+            self._was_quiet(self._began + _RETRY_S)
             self._was_quiet(self._began, step_s=inf)
         elif self.scenario is not None and self.scenario.keeps_leaders:
             self._was_quiet(self._began, step_s=inf)
@@ -148,26 +151,26 @@ class Story:
         return self.scenario is None and not self.faults and not self.kills
 
     async def _probe(self) -> None:
-        """All is well: time what clients wait for."""
+        """Without faults: time the waits of clients."""
         prober = self.world.client("prober")
         probes = Probes(self.recorder, self._of(_PLAIN, _LEDGER))
         await prober.spawn(probes.prepare(prober))
-        await asyncio.sleep(_SETTLED_S)
-        self.observer.look()  # who leads by now was elected before
+        await asyncio.sleep(_RETRY_S)
+        self.observer.observe()  # leaders elected so far do not count
         began = self.world.now
         await prober.spawn(probes.run(prober))
         self._was_quiet(began)
 
     def _was_quiet(self, began: float, step_s: float | None = None) -> None:
-        """Nothing was broken from then until now."""
-        self.observer.look()
+        """Record that there was no fault from then until now."""
+        self.observer.observe()
         longest_s = longest_step_s(self.world) if step_s is None else step_s
         quiet = Quiet(began=began, ended=self.world.now, step_s=longest_s)
         self.recorder.history.quiet.append(quiet)
 
     async def _create(self, client: SimulatedClient) -> list[Partition]:
         brokers = sum(node.is_broker for node in self.world.nodes.values())
-        count = self.world.chance.choice((1, 2, 3))
+        count = self.world.rng.choice((1, 2, 3))
         topics = [
             NewTopic(name, count, min(brokers, 3), configs={"min.insync.replicas": "2"})
             for name in (_PLAIN, _LEDGER, _SOURCE, _MADE)
@@ -183,7 +186,7 @@ class Story:
         return [partition for partition in self.partitions if partition[0] in topics]
 
     def _roles(self) -> dict[str, Life]:
-        protocol = self.world.chance.choice(("classic", "consumer"))
+        protocol = self.world.rng.choice(("classic", "consumer"))
         writing = partial(write, self, self.recorder)
         transacting = partial(write_in_transactions, self, self.recorder)
         applying = partial(read_process_write, self, self.recorder)
@@ -220,16 +223,16 @@ class Story:
             roles |= part.roles(self)
         return roles
 
-    async def _tend(self, role: str, life: Life) -> None:
-        """Life after life of one client, until the story ends."""
-        chance = stream(self.world.seed, role)
+    async def _keep_alive(self, role: str, life: Life) -> None:
+        """Run one instance of a client after the other, until the story ends."""
+        rng = stream(self.world.seed, role)
         number = 0
         while not self.is_ending or number == 0:
             number += 1
             client = self.world.client(f"{role}.{number}")
             living = client.spawn(life(client))
             if self.kills and not self.is_ending:
-                await asyncio.wait([living], timeout=5.0 + chance.expovariate(1 / 30))
+                await asyncio.wait([living], timeout=5.0 + rng.expovariate(1 / 30))
                 if not living.done() and not self.is_ending:
                     client.kill()
             try:
@@ -237,21 +240,21 @@ class Story:
             except ProcessDied:
                 continue
             except REFUSED as error:
-                self.recorder.complain(client.host, error)
+                self.recorder.record_error(client.host, error)
                 await asyncio.sleep(0.5)
-                client.kill()  # what it may have left
+                client.kill()  # and whatever it left running
 
     async def _keep_running(self, nemesis: Nemesis) -> None:
-        """Start nodes that end by themselves, as what runs services does: one whose disk had failed may end
-        after it was mended."""
+        """Restart nodes that stop by themselves, like a service manager: a node may stop after its failed
+        disk was repaired."""
         while True:
             for node in self.world.nodes.values():
                 if not node.is_running:
-                    await nemesis.revive(node)
+                    await nemesis.start_until_serving(node)
             await asyncio.sleep(1.0)
 
     async def _finish(self, roles: Mapping[str, asyncio.Future[None]], healed: float) -> None:
-        """Wait until all is well again; what takes longer than it may is an anomaly."""
+        """Wait until everything has recovered; exceeding the limit is an anomaly."""
         world, observer = self.world, self.observer
         topics = {topic for topic, _ in self.partitions}
 
@@ -259,7 +262,7 @@ class Story:
             busy = [role for role, tended in roles.items() if not tended.done()]
             if busy:
                 return f"{', '.join(busy)} did not finish"
-            return observer.unsettled(topics)
+            return observer.first_unfinished(topics)
 
         is_late = False
         while (what := missing()) is not None:
@@ -276,7 +279,7 @@ class Story:
     async def _ask_committed(self, client: SimulatedClient) -> None:
         for group in (*_GROUPS, _APPLICATION):
             if not any(one.group == group for one in self.recorder.history.assigned):
-                continue  # none of its members was part of this story
+                continue  # no member of this group was part of the story
             began = self.world.now
             topics = (_SOURCE,) if group == _APPLICATION else (_PLAIN, _LEDGER)
             named = [TopicPartition(*one) for one in self._of(*topics)]
@@ -300,7 +303,7 @@ def _where(error: Exception) -> list[FrameSummary]:
     return extract_tb(error.__traceback__)[-6:]
 
 
-def tell(
+def run_in(
     world: World,
     *,
     seconds: float = 60.0,
@@ -309,25 +312,25 @@ def tell(
     calm_s: float = CALM_S,
     give_up_s: float = GIVE_UP_S,
 ) -> Outcome:
-    """Tell the story of a world that has no nodes yet, and judge it. One seed in eight has no faults.
+    """Run the story of a world without nodes, and check it. One seed in eight has no faults.
 
-    A scenario (`tests.sim.scenarios`) has faults, settings and clients of its own.
+    A scenario (`tests.sim.scenarios`) has its own faults, settings and clients.
     """
-    chance = world.chance
-    chosen = chance.sample(list(FAULTS), chance.randint(1, len(FAULTS))) if world.seed % 8 else []
+    rng = world.rng
+    chosen = rng.sample(list(FAULTS), rng.randint(1, len(FAULTS))) if world.seed % 8 else []
     chosen = chosen if faults is None else list(faults)
     if scenario is not None:
         chosen = list(scenario.faults)
-    # Hosts lose power one after the other, and what was not flushed with it: as in Kafka, a record survives
-    # that on all its replicas where it is flushed before it is acknowledged.
+    # Hosts lose power one after the other, and with it unflushed records: as in Kafka, a record survives that
+    # on all its replicas only if it is flushed before the acknowledgment.
     loses_power = not {"power", "crash within change", "failing disk"}.isdisjoint(chosen)
     flushed = {"log.flush.interval.messages": "1"} if loses_power else {}
     if scenario is None:
-        world.add_nodes(chance.choice((3, 3, 4, 5)), combined=chance.random() < 0.8, settings=flushed)
-        kills = bool(chosen) and chance.random() < 0.7
+        world.add_nodes(rng.choice((3, 3, 4, 5)), combined=rng.random() < 0.8, settings=flushed)
+        kills = bool(chosen) and rng.random() < 0.7
     else:
         scenario.add_nodes(world, flushed)
-        kills = chance.random() < scenario.kills
+        kills = rng.random() < scenario.kills
     recorder = Recorder(world)
     story = Story(world, recorder, Observer(world, recorder), chosen, kills, calm_s, give_up_s)
     if scenario is not None:
@@ -339,15 +342,15 @@ def tell(
         with ExitStack() as stack:
             if scenario is not None and scenario.takes_rare_paths(world.seed):
                 story.rare = stack.enter_context(rare_paths(world.seed))
-            world.run(story.tell(seconds), limit_s=seconds + calm_s + 2 * give_up_s)
-    except Exception as error:  # noqa: BLE001 - of a client, or that it took too long: what broke the run
+            world.run(story.run(seconds), limit_s=seconds + calm_s + 2 * give_up_s)
+    except Exception as error:  # noqa: BLE001 - a client's error, or a timeout, ends the run
         frames = [
             f"{frame.name} ({frame.filename.rsplit('/', 1)[-1]}:{frame.lineno})" for frame in _where(error)
         ]
         ended.append(Anomaly("not alive", f"{error!r} in {' < '.join(reversed(frames))}"))
     anomalies = [*story.late, *ended, *check(recorder.history)]
     if story.rare is not None:
-        story.deeds.update(story.rare.taken)
+        story.effects.update(story.rare.taken)
     history = recorder.history
     sent = [send.offset for send in history.sends] + [send.offset for send in history.keyed]
     if not ended and not any(offset is not None for offset in sent):
@@ -355,8 +358,8 @@ def tell(
     unhandled = [str(one) for one in world.unhandled]
     if scenario is not None:
         anomalies = [anomaly for anomaly in anomalies if anomaly.kind not in scenario.waived]
-    complains = scenario is not None and scenario.complains
-    if not complains and not any("disk" in fault for fault in chosen):  # of which a node rightly complains
+    logs_errors = scenario is not None and scenario.logs_errors
+    if not logs_errors and not any("disk" in fault for fault in chosen):  # which nodes log, correctly
         unhandled += [str(one) for one in world.logged if ON_PURPOSE not in one.text]
     return Outcome(
         world.seed,
@@ -366,7 +369,7 @@ def tell(
         world.history(),
         world.trace_hash,
         world.now,
-        story.deeds,
+        story.effects,
     )
 
 
@@ -379,12 +382,12 @@ def run_story(
     calm_s: float = CALM_S,
     give_up_s: float = GIVE_UP_S,
 ) -> Outcome:
-    """A world of its own for one seed, with `seconds` virtual seconds of faults (None: the seed's)."""
+    """Run a seed in its own world, with `seconds` virtual seconds of faults (None: the seed's faults)."""
     with warnings.catch_warnings():
-        # Clients that were killed are closed with the world, and what they would await then is not awaited.
+        # Killed clients are closed with the world, and their coroutines are not awaited then.
         warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
         with World(seed) as world:
-            return tell(
+            return run_in(
                 world,
                 seconds=seconds,
                 faults=faults,

@@ -1,7 +1,7 @@
-"""When the clients of a story are busy: in bursts, with quiet between them.
+"""The tempo of a story's clients: bursts of work, with quiet periods between them.
 
-Faults come at any time, so they meet clusters at work and idle ones, and a long story costs what its bursts
-cost. It begins with a burst, and after the faults are over there is one more. A short story has no quiet.
+Faults come at any time, so they hit busy and idle clusters, and a long story costs only its bursts. It begins
+with a burst, and another one follows the faults. A short story has no quiet periods.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import random
 from bisect import bisect_right
 
 ALWAYS_BUSY_S = 60.0
-"""A story up to so long is busy all the time."""
+"""A story up to this length is busy all the time."""
 
 _BURST_S = (1.0, 6.0)
 _QUIET_S = (8.0, 40.0)
@@ -18,22 +18,22 @@ _LAST_BURST_S = 5.0
 
 
 class Tempo:
-    """`seconds` is the time of faults; `calm_s` is how long clients go on after it, at least."""
+    """`seconds` is the duration of the faults; clients continue for at least `calm_s` after them."""
 
-    def __init__(self, chance: random.Random, seconds: float, calm_s: float) -> None:
+    def __init__(self, rng: random.Random, seconds: float, calm_s: float) -> None:
         self.ends: list[float] = []
         self.starts: list[float] = []
         if seconds <= ALWAYS_BUSY_S:
             return
-        at = chance.uniform(*_BURST_S)
-        while (again := at + chance.uniform(*_QUIET_S)) < seconds:
+        at = rng.uniform(*_BURST_S)
+        while (again := at + rng.uniform(*_QUIET_S)) < seconds:
             self.ends.append(at)
             self.starts.append(again)
-            at = again + chance.uniform(*_BURST_S)
+            at = again + rng.uniform(*_BURST_S)
         self.ends += [at, seconds + _LAST_BURST_S]
         self.starts += [max(at, seconds), max(seconds + calm_s, seconds + _LAST_BURST_S)]
 
     def quiet_s(self, at: float) -> float:
-        """How much longer it is quiet, `at` seconds after the beginning; 0 in a burst."""
+        """The rest of the quiet period, `at` seconds after the start; 0 in a burst."""
         number = bisect_right(self.ends, at) - 1
         return max(self.starts[number] - at, 0.0) if number >= 0 else 0.0

@@ -1,4 +1,4 @@
-"""Clients that write: an idempotent producer, and one with transactions. Each call is one life."""
+"""Clients that write: an idempotent producer, and a transactional one. Each call is one client instance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.sim.checker.history import Partition, SourcePlace
 from tests.sim.workload.recording import Recorder
 
 REFUSED = (KafkaError, ClientError)
-"""What a client may be told while things are broken."""
+"""Errors that a client may get during faults."""
 
 REQUEST_TIMEOUT_MS = 8_000
 DELIVERY_TIMEOUT_MS = 40_000
@@ -21,19 +21,19 @@ TRANSACTION_TIMEOUT_MS = 15_000
 
 CONNECTING: dict[str, Any] = {
     "request_timeout_ms": REQUEST_TIMEOUT_MS,
-    # Much of what clients do while nodes are down is to try again: half as often as by default.
+    # While nodes are down, clients mostly retry: half as often as by default.
     "reconnect_backoff_ms": 100,
     "reconnect_backoff_max_ms": 2_000,
 }
 
 
-class Ending(Protocol):
-    """Whether the clients shall finish, and when they have something to do."""
+class Schedule(Protocol):
+    """Tells clients when to finish, and when to work."""
 
     is_ending: bool
 
     async def rest(self) -> None:
-        """Wait until the next burst of work; at once in the middle of one."""
+        """Wait until the next burst of work; return at once within one."""
 
 
 async def send(
@@ -46,28 +46,28 @@ async def send(
     source: SourcePlace | None = None,
     acks: int = -1,
 ) -> asyncio.Task[bool]:
-    """Hand one record over. The task ends with whether it was acknowledged; it does not raise."""
+    """Send one record. The task returns whether it was acknowledged; it never raises."""
     number, value = recorder.send(process, partition, transaction=transaction, source=source, acks=acks)
     try:
         delivery = await producer.send(partition[0], value.encode(), partition=partition[1])
     except REFUSED:
-        recorder.sent(number, Outcome.FAILED)  # it was not taken: no request has it
+        recorder.sent(number, Outcome.FAILED)  # the producer rejected it: no request contains it
         raise
-    return asyncio.ensure_future(_settle(recorder, process, number, delivery))
+    return asyncio.ensure_future(_record_outcome(recorder, process, number, delivery))
 
 
-async def _settle(recorder: Recorder, process: str, number: int, delivery: Any) -> bool:
+async def _record_outcome(recorder: Recorder, process: str, number: int, delivery: Any) -> bool:
     try:
         report = await delivery
     except REFUSED as error:
-        recorder.complain(process, error)  # an earlier try may have been taken: unknown
+        recorder.record_error(process, error)  # an earlier attempt may have succeeded: unknown
         return False
     recorder.sent(number, Outcome.OK, report.offset if report.offset >= 0 else None)
     return True
 
 
 async def write(
-    story: Ending,
+    story: Schedule,
     recorder: Recorder,
     client: SimulatedClient,
     partitions: list[Partition],
@@ -75,7 +75,7 @@ async def write(
     rate: float,
     acks: int = -1,
 ) -> None:
-    """Send unique values to partitions by chance, until the story ends."""
+    """Send unique values to random partitions, until the story ends."""
     settings = {**CONNECTING, "linger_ms": 5, "delivery_timeout_ms": DELIVERY_TIMEOUT_MS}
     settings |= {"acks": acks, "enable_idempotence": acks == -1}
     waits = []
@@ -91,7 +91,7 @@ async def write(
 
 
 async def write_in_transactions(
-    story: Ending, recorder: Recorder, client: SimulatedClient, partitions: list[Partition], name: str
+    story: Schedule, recorder: Recorder, client: SimulatedClient, partitions: list[Partition], name: str
 ) -> None:
     """Transactions over several partitions, one in four of which aborts, until the story ends."""
     async with client.producer(**transactional(name)) as producer:
@@ -121,13 +121,13 @@ def transactional(name: str) -> dict[str, Any]:
 
 
 async def end_transaction(recorder: Recorder, producer: Any, number: int, *, commit: bool) -> bool:
-    """Commit or abort; a commit that cannot be is aborted. Says whether it was committed."""
+    """Commit or abort; a commit that fails is aborted. Returns whether it was committed."""
     if commit:
         recorder.committing(number)
         try:
             await producer.commit_transaction()
         except AbortableError as error:
-            recorder.complain(recorder.history.transactions[number].process, error)
+            recorder.record_error(recorder.history.transactions[number].process, error)
         else:
             recorder.ended(number, Outcome.OK)
             return True

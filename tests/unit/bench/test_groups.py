@@ -1,4 +1,4 @@
-"""The group rows: what their generators send, and what they make of the answers."""
+"""The group rows: the requests of their generators, and the evaluation of responses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _told(error_code: int, different: int) -> dict[str, object]:
     return {"first": first.hex(), "different": different, "requests": 10}
 
 
-def test_the_frame_of_the_commits_is_one_by_somebody_who_is_no_member() -> None:
+def test_the_commit_frame_comes_from_a_non_member() -> None:
     frame = commit_frame("readers", "news")
     key, version, _, _, request = read_request(memoryview(frame)[4:])
     assert (key, version, request.group_id) == (8, 9, "readers")
@@ -38,17 +38,17 @@ def test_the_frame_of_the_commits_is_one_by_somebody_who_is_no_member() -> None:
     assert [(topic.name, len(topic.partitions)) for topic in request.topics] == [("news", 1)]
 
 
-def test_commits_count_when_all_were_accepted() -> None:
+def test_commits_count_if_all_were_accepted() -> None:
     check_commits(_told(error_code=0, different=0))
 
 
 @pytest.mark.parametrize(("error_code", "different"), [(16, 0), (0, 1)])
-def test_a_commit_that_was_refused_breaks_the_run_off(error_code: int, different: int) -> None:
+def test_a_refused_commit_aborts_the_run(error_code: int, different: int) -> None:
     with pytest.raises(GeneratorFailed):
         check_commits(_told(error_code, different))
 
 
-def test_the_frames_of_members_differ_by_their_ids_alone() -> None:
+def test_frames_of_members_differ_only_by_member_id() -> None:
     members = ClassicMembers(Fleet(0, 0, 1.0), 0, "readers", 1.0)
     members._ids = ["", "bench-one", "bench-two"]
     members._generation = 7
@@ -64,7 +64,7 @@ def test_the_frames_of_members_differ_by_their_ids_alone() -> None:
     assert [one.member_id for one in leave.members] == ["bench-one", "bench-two"]
 
 
-def test_the_offsets_to_load_are_records_as_a_coordinator_writes_them() -> None:
+def test_offsets_to_load_have_the_coordinators_record_format() -> None:
     count = PARTITIONS_OF_A_GROUP + 3
     kinds = kinds_of(group_records)
     batches = list(commit_batches(count, 1234))
@@ -83,7 +83,7 @@ def test_the_offsets_to_load_are_records_as_a_coordinator_writes_them() -> None:
     assert offsets["group-00001", "orders", 2] == count - 1
 
 
-def test_a_hold_is_noted_while_the_assignor_does_all_its_work() -> None:
+def test_the_probe_measures_holds_during_a_full_assignment() -> None:
     spec = specs()["ten topics"]
     held = Held()
     slices = Slices(HostClock())
@@ -95,7 +95,7 @@ def test_a_hold_is_noted_while_the_assignor_does_all_its_work() -> None:
     assert len(with_owners(spec, assignment, left_out=1).members) == MEMBERS - 1
 
 
-def test_a_group_on_a_loop_gives_a_whole_new_assignment_to_whoever_comes_or_goes() -> None:
+def test_joins_and_leaves_trigger_a_full_assignment() -> None:
     held = Held()
     asyncio.run(measure_group(CHANGES + 5, {"news": 30, "mail": 7}, "range", held))
     assert held.cpu_ms > 0

@@ -1,4 +1,4 @@
-"""What the table of the client libraries says, from measurements that are made up."""
+"""The table of the client libraries, from invented measurements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def results(**values: dict[str, list[float]]) -> Results:
     return Results({"processor": "one"}, {"rounds": 3, "begun": "now"}, found)
 
 
-def test_a_row_is_judged_by_medians_against_every_client_that_it_names() -> None:
+def test_a_row_compares_medians_with_every_named_client() -> None:
     others = {CONFLUENT: [100.0, 1.0, 100.0], AIOKAFKA: [20.0], KAFKA_PYTHON: [1.0]}
     (line,) = results(send_100={OTTLA: [80.0, 1000.0, 70.0], **others}).lines()
     assert line.ours == 80.0
@@ -31,23 +31,23 @@ def test_a_row_is_judged_by_medians_against_every_client_that_it_names() -> None
     assert not line.is_met
 
 
-def test_times_are_better_when_they_are_less() -> None:
+def test_smaller_times_are_better() -> None:
     (line,) = results(latency={OTTLA: [2.0], CONFLUENT: [2.0]}).lines()
     assert line.is_met
     (line,) = results(latency={OTTLA: [2.1], CONFLUENT: [2.0]}).lines()
     assert not line.is_met
 
 
-def test_a_bound_holds_where_only_ours_has_a_figure() -> None:
+def test_a_limit_applies_to_figures_that_only_our_client_has() -> None:
     assert results(memory={OTTLA: [19.0]}).lines()[0].is_met
     assert not results(memory={OTTLA: [21.0]}).lines()[0].is_met
 
 
-def test_a_row_that_lacks_whom_it_is_measured_against_is_left_out() -> None:
+def test_a_row_without_its_reference_client_is_skipped() -> None:
     assert results(send_100={OTTLA: [1.0]}, plain_send={KAFKA_PYTHON: [1.0]}).lines() == []
 
 
-def test_results_are_kept_shown_and_drawn(tmp_path: Path) -> None:
+def test_results_are_saved_printed_and_plotted(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     kept = results(
         iterate_100={OTTLA: [300.0], CONFLUENT: [100.0], AIOKAFKA: [10.0], KAFKA_PYTHON: [1.0]},
@@ -63,7 +63,7 @@ def test_results_are_kept_shown_and_drawn(tmp_path: Path) -> None:
     assert (tmp_path / "plot.png").stat().st_size > 1000
 
 
-def test_every_row_has_ours_first_and_says_what_is_wanted() -> None:
+def test_every_row_starts_with_our_client_and_has_a_target() -> None:
     for row in ROWS:
         assert row.clients[0] in (OTTLA, PLAIN)
         assert set(row.wanted) < set(row.clients)

@@ -1,4 +1,4 @@
-"""What a benchmark run comes to: medians, ratios, verdicts, and the files it leaves."""
+"""The results of a benchmark run: medians, ratios, verdicts, and files."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_line_compares_the_medians_of_the_rounds() -> None:
         ("memory", 900, 80, None, 1.0, Verdict.SHORT),
     ],
 )
-def test_each_kind_of_row_has_its_own_wish(
+def test_each_kind_of_row_has_its_own_target(
     row: str, kafka: float, ottla: float, ceiling: float | None, cpu_s: float, verdict: Verdict
 ) -> None:
     (line,) = _results(row, [kafka], [ottla], ceiling, cpu_s).lines()
@@ -94,7 +94,7 @@ def test_a_row_that_only_one_broker_ran_has_no_line() -> None:
     assert _results("produce-100", [100], []).lines() == []
 
 
-def test_the_hold_of_the_loop_is_a_line_of_ottla_alone() -> None:
+def test_loop_holds_are_measured_for_ottla_only() -> None:
     (met,) = _results("group-hold", [], [10.0]).lines()
     assert (met.kafka, met.ratio, met.verdict) == (None, None, Verdict.MET)
     results = _results("group-hold", [], [10.1])
@@ -102,7 +102,7 @@ def test_the_hold_of_the_loop_is_a_line_of_ottla_alone() -> None:
     assert "| longest hold of the loop by an assignor |  | 10.1 |  | ms |  |" in markdown(results, {})
 
 
-def test_results_survive_their_file(tmp_path: Path) -> None:
+def test_results_survive_a_round_trip_through_a_file(tmp_path: Path) -> None:
     results = _results("produce-100", [100, 120], [220, 210], 300)
     results.write(tmp_path / "results.json")
     again = Results.read(tmp_path / "results.json")

@@ -1,4 +1,4 @@
-"""Commands under test know no profiles and no settings of the person who runs the tests."""
+"""Commands under test must not see the profiles and settings of the person who runs the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of `ottla bench`, and what `ottla start` refuses before it makes anything."""
+"""The figures of `ottla bench`, and the checks of `ottla start` before it creates anything."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from ottla.cli import main
 from ottla.cli.bench import _number, _ratios
 from ottla.cli.measures import Measured, histogram, percentile
-from ottla.cli.start import tell
+from ottla.cli.start import print_instructions
 from ottla.cluster.layout import Plan, write_layout
 
 times = st.lists(st.floats(0, 1e6), min_size=1, max_size=50)
 
 
 @given(times)
-def test_percentiles_are_values_that_were_measured_and_grow(found: list[float]) -> None:
+def test_percentiles_are_increasing_measured_values(found: list[float]) -> None:
     ordered = sorted(round(one, 3) for one in found)
     shown = [percentile(ordered, percent) for percent in (0, 50, 95, 99, 99.9)]
 
@@ -56,7 +56,7 @@ def test_two_clusters_are_compared_by_rate_and_by_half_the_times() -> None:
     assert [_number(one) for one in (None, 1234.5, 12.34, 1.234, "x")] == ["-", "1,234", "12.3", "1.23", "x"]
 
 
-def test_a_port_that_is_taken_is_told_before_anything_is_made(
+def test_a_used_port_is_reported_before_anything_is_created(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with socket.socket() as taken:
@@ -81,13 +81,13 @@ def test_data_of_another_kind_is_not_started(tmp_path: Path, capsys: pytest.Capt
     assert main(["start", "--override", "nonsense", "--port", "0", "--data", str(tmp_path / "new")]) == 2
 
 
-def test_what_to_try_names_the_port_where_it_is_not_the_usual_one(capsys: pytest.CaptureFixture[str]) -> None:
-    tell("Node started", "localhost:9092")
+def test_suggested_commands_name_an_unusual_port(capsys: pytest.CaptureFixture[str]) -> None:
+    print_instructions("Node started", "localhost:9092")
     assert "export" not in capsys.readouterr().out
-    tell("Two nodes run", "localhost:1234,localhost:1235")
+    print_instructions("Two nodes run", "localhost:1234,localhost:1235")
     assert "export OTTLA_BOOTSTRAP_SERVERS=localhost:1234\n" in capsys.readouterr().out
 
 
-def test_what_cannot_be_measured_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_measurements_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "speed"]) == 2
     assert "Use one of produce, consume, latency" in capsys.readouterr().err

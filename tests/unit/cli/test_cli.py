@@ -66,7 +66,7 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[BrokerConfi
     return configs
 
 
-def test_serve_without_a_file_is_a_node_on_this_machine(started: list[BrokerConfig], tmp_path: Path) -> None:
+def test_serve_without_a_file_runs_a_local_node(started: list[BrokerConfig], tmp_path: Path) -> None:
     assert main(["serve"]) == 0
     assert started[0].advertised_listeners[0].port == 9092
     assert started[0].advertised_listeners[0].host == "localhost"
@@ -85,7 +85,7 @@ def test_serve_takes_data_port_and_overrides(
     assert started[0]["num.partitions"] == 5
 
 
-def test_serve_with_a_file_runs_what_it_says(started: list[BrokerConfig], tmp_path: Path) -> None:
+def test_serve_with_a_file_uses_its_settings(started: list[BrokerConfig], tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(
         "process.roles=broker\nnode.id=2\ncontroller.listener.names=C\ncontroller.quorum.voters=1@localhost:9093\n"
@@ -106,7 +106,7 @@ def test_serve_with_a_file_runs_what_it_says(started: list[BrokerConfig], tmp_pa
         (["file", "--port", "1"], 2, "--port cannot be combined with a FILE"),
     ],
 )
-def test_serve_tells_what_is_wrong(
+def test_serve_reports_errors(
     started: list[BrokerConfig],
     capsys: pytest.CaptureFixture[str],
     arguments: list[str],
@@ -121,7 +121,7 @@ def test_serve_tells_what_is_wrong(
 # config -------------------------------------------------------------------------------------------------
 
 
-def test_settings_are_found_by_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_are_found_by_keyword(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "list", "retention", "deleted", "--for", "topic"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["NAME", "retention.bytes", "retention.ms"]
@@ -136,9 +136,7 @@ def test_all_settings_are_listed_as_json(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.parametrize("command", ["show", "describe"])
-def test_one_setting_is_shown_for_each_kind_that_has_it(
-    capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+def test_a_setting_is_shown_for_each_resource_type(capsys: pytest.CaptureFixture[str], command: str) -> None:
     assert main(["config", command, "compression.type"]) == 0
     shown = capsys.readouterr().out
     assert shown.count("Codec that batches are stored in") == 2
@@ -146,12 +144,12 @@ def test_one_setting_is_shown_for_each_kind_that_has_it(
     assert [entry["for"] for entry in json.loads(capsys.readouterr().out)] == ["topic"]
 
 
-def test_an_unknown_setting_is_answered_with_near_names(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_setting_suggests_similar_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "show", "retention.m"]) == 1
     assert "Did you mean retention.ms" in capsys.readouterr().err
 
 
-def test_a_file_is_checked_without_starting_anything(
+def test_check_validates_a_file_without_starting_a_node(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "server.properties"
@@ -169,7 +167,7 @@ def test_a_file_is_checked_without_starting_anything(
 
 
 @pytest.mark.parametrize("noun", ["reassign", "topic", "cluster", "txn"])
-def test_help_is_made_of_whole_sentences_without_types_of_python(
+def test_help_has_full_sentences_without_python_types(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, noun: str
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")

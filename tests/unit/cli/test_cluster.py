@@ -1,4 +1,4 @@
-"""`ottla cluster`: up, status, down, and what it says when something is wrong."""
+"""`ottla cluster`: up, status, down, and error messages."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_cluster_comes_up_survives_a_killed_leader_and_goes_down(
 
 
 def led_by(status: dict[str, Any]) -> int | None:
-    """The node that leads the one partition."""
+    """The leader of the only partition."""
     return next((node["node_id"] for node in status["nodes"] if node["partitions_led"]), None)
 
 
@@ -93,7 +93,7 @@ def test_the_first_nodes_are_controllers_and_all_are_in_one_rack(tmp_path: Path)
     assert len({listener.port for node in layout.nodes.values() for listener in node.config.listeners}) == 8
 
 
-def test_what_may_hold_passwords_and_credentials_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_files_with_secrets_are_readable_only_by_their_owner(tmp_path: Path) -> None:
     layout = write_layout(tmp_path, Plan(nodes=1))
     format_layout(layout)
     (node,) = layout.nodes.values()
@@ -102,14 +102,14 @@ def test_what_may_hold_passwords_and_credentials_is_for_its_owner_alone(tmp_path
         assert private.stat().st_mode & 0o077 == 0
 
 
-def test_restarts_come_later_each_time_up_to_a_bound() -> None:
+def test_restart_delays_grow_up_to_a_limit() -> None:
     pauses = [backoff_seconds(crashes) for crashes in range(1, 50)]
     assert pauses[:4] == [0.5, 1, 2, 4]
     assert pauses == sorted(pauses)
     assert pauses[-1] == BACKOFF_SECONDS_MAX
 
 
-def test_a_port_that_is_taken_is_named_and_nothing_is_written(
+def test_a_used_port_is_named_and_nothing_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with socket.create_server(("localhost", 0)) as server:
@@ -143,7 +143,7 @@ def test_data_of_another_cluster_is_refused(tmp_path: Path, capsys: pytest.Captu
         (["up", "--port", "0", "--override", "num.partitions=0"], "num.partitions=0 is not allowed"),
     ],
 )
-def test_cluster_tells_what_is_wrong(
+def test_cluster_reports_errors(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
 ) -> None:
     assert main(["cluster", *arguments, "--data", str(tmp_path / "none")]) == 1
@@ -151,9 +151,7 @@ def test_cluster_tells_what_is_wrong(
     assert not list(tmp_path.glob("none/*"))
 
 
-def test_an_existing_cluster_is_not_changed_in_passing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_up_does_not_change_an_existing_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_layout(tmp_path, Plan(nodes=2))
     for arguments, sentence in (
         (["--nodes", "3"], "has 2 nodes, not 3"),

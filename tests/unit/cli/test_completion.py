@@ -1,4 +1,4 @@
-"""What Tab gives, asked by a real bash and by the words that other shells hand over."""
+"""Tab completion, with a real bash and with the arguments of other shells."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_nouns_verbs_and_flags_are_completed() -> None:
     assert candidates("topic", "nope", "") == []
 
 
-def test_values_are_completed_by_what_they_mean() -> None:
+def test_values_are_completed_by_metavar() -> None:
     assert candidates("-o", "") == ["table", "wide", "json", "yaml"]
     assert candidates("topic", "list", "-o", "j") == ["json"]
     assert candidates("topic", "list", "--output=j") == ["--output=json"]
@@ -63,7 +63,7 @@ def test_profiles_are_completed(own_home: Path) -> None:
     assert candidates("topic", "list", "--profile", "") == ["prod"]
 
 
-def test_a_cluster_that_does_not_answer_is_no_error_and_no_long_wait(
+def test_completion_survives_an_unreachable_cluster_quickly(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["__complete", "zsh", "-b", "127.0.0.1:1", "topic", "describe", ""]) == 0
@@ -73,7 +73,7 @@ def test_a_cluster_that_does_not_answer_is_no_error_and_no_long_wait(
     assert (captured.out, captured.err) == ("", "")
 
 
-def test_a_cluster_that_is_silent_ends_the_wait() -> None:
+def test_completion_times_out_on_a_silent_cluster() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         command = [sys.executable, "-m", "ottla.cli", "__complete", "fish", "-b"]
         address = f"127.0.0.1:{silent.getsockname()[1]}"
@@ -85,7 +85,7 @@ def test_a_cluster_that_is_silent_ends_the_wait() -> None:
 
 @pytest.fixture
 def bash(tmp_path: Path, own_home: Path) -> Path:
-    """A directory with the command `ottla` in it, for a shell that knows nothing else."""
+    """A directory that contains only the command `ottla`, for the PATH of a shell."""
     command = tmp_path / "bin" / "ottla"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m ottla.cli "$@"\n')
@@ -94,7 +94,7 @@ def bash(tmp_path: Path, own_home: Path) -> Path:
 
 
 def ask_bash(bin_directory: Path, own_home: Path, line: str) -> list[str]:
-    """What bash would offer behind a line: the script of the command is run as readline runs it."""
+    """The candidates that bash offers for a line: runs the command's script as readline does."""
     shell = shutil.which("bash")
     assert shell is not None
     program = (
@@ -126,7 +126,7 @@ def _quoted(text: str) -> str:
     [
         ("ottla top", ["topic"]),
         ("ottla topic de", ["describe", "delete"]),
-        # bash takes --output=j apart at the = and completes what is behind it.
+        # bash splits --output=j at the = and completes the second part.
         ("ottla topic list --output=j", ["json"]),
         ("ottla -X 'client.id=a b' topic list -o y", ["yaml"]),
         ("ottla config set topic t retention.m", ["retention.ms="]),
@@ -137,7 +137,7 @@ def test_a_real_bash_completes(bash: Path, own_home: Path, line: str, offered: l
     assert ask_bash(bash, own_home, line) == offered
 
 
-def test_there_is_a_script_for_each_shell(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_shell_has_a_script(capsys: pytest.CaptureFixture[str]) -> None:
     for shell in ("bash", "zsh", "fish"):
         assert main(["completion", shell]) == 0
         assert capsys.readouterr().out == SCRIPTS[shell]

@@ -1,4 +1,4 @@
-"""What the doctor makes of what it saw: each case by its cause and its cure."""
+"""The doctor's findings: each case with its cause and remedy."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def of(findings: list[Finding], check: str) -> list[Finding]:
     return [one for one in findings if one.check == check]
 
 
-def test_a_cluster_that_answers_everywhere_is_in_order() -> None:
+def test_a_reachable_cluster_has_no_problems() -> None:
     findings = found(reached(), b1=reached("b1"))
 
     assert {one.state for one in findings} == {State.OK}
@@ -61,7 +61,7 @@ def test_a_cluster_that_answers_everywhere_is_in_order() -> None:
         (RuntimeError("odd"), "odd", "the broker's log"),
     ],
 )
-def test_a_bootstrap_server_that_fails_is_told_with_the_reason(
+def test_a_failing_bootstrap_server_is_reported_with_the_reason(
     error: Exception, words: str, cure: str
 ) -> None:
     [finding] = found(Reached(("boot", 9092), FAR, error=error))
@@ -103,7 +103,7 @@ def test_addresses_of_another_cluster_are_named() -> None:
     assert any("belong to 2 clusters" in one.cause for one in connections.findings(both))
 
 
-def test_versions_that_differ_or_are_missing_are_told() -> None:
+def test_different_or_missing_versions_are_reported() -> None:
     mixed = found(reached(), b1=reached("b1"), b2=reached("b2", Fetch=(0, 4)))
     assert of(mixed, "versions")[0].state is State.WARNING
 
@@ -123,7 +123,7 @@ def test_versions_that_differ_or_are_missing_are_told() -> None:
         (40_000, "60.0 s behind"),
     ],
 )
-def test_clocks_are_compared_within_the_time_of_the_question(leader_ms: int | None, words: str) -> None:
+def test_clock_checks_allow_for_the_request_time(leader_ms: int | None, words: str) -> None:
     [finding] = health._clock(3, leader_ms, 100_000, 101_000)
     assert words in finding.cause
 
@@ -131,7 +131,7 @@ def test_clocks_are_compared_within_the_time_of_the_question(leader_ms: int | No
 @pytest.mark.parametrize(
     ("usable", "state"), [(50, None), (14, State.WARNING), (4, State.PROBLEM), (None, None)]
 )
-def test_disks_are_judged_by_what_is_free(usable: int | None, state: State | None) -> None:
+def test_disks_are_checked_by_free_space(usable: int | None, state: State | None) -> None:
     finding = health._disk(1, "/data", LogDirDescription(None, {}, 100, usable))
     assert (None if finding is None else finding.state) is state
 
@@ -142,7 +142,7 @@ def test_an_offline_disk_is_a_problem() -> None:
     assert "/data of broker 1 is offline" in finding.cause
 
 
-def test_a_voter_counts_as_behind_only_after_a_while() -> None:
+def test_a_voter_counts_as_lagging_only_after_a_while() -> None:
     def voter(number: int, end: int, caught_up: int | None) -> Any:
         return SimpleNamespace(
             id=number, log_end_offset=end, last_caught_up_timestamp=caught_up, last_fetch_timestamp=100_000
@@ -155,7 +155,7 @@ def test_a_voter_counts_as_behind_only_after_a_while() -> None:
     assert health._is_behind(voter(2, 40, None), leader)
 
 
-def test_long_lists_are_cut() -> None:
+def test_long_lists_are_truncated() -> None:
     assert listed(range(3)) == "0, 1, 2"
     assert listed(range(8)) == "0, 1, 2, 3, 4 and 3 more"
     assert (several(1, "disk"), several(2, "disk")) == ("1 disk", "2 disks")

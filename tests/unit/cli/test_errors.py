@@ -1,4 +1,4 @@
-"""How commands end: one line, the right code, no traceback."""
+"""Errors of commands: one line, the right exit code, no traceback."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def ended(capsys: pytest.CaptureFixture[str], error: BaseException) -> tuple[int
         (typer.BadParameter("No good"), 2, "ottla: Invalid value: No good."),
     ],
 )
-def test_an_error_is_one_line_with_cause_and_cure(
+def test_an_error_is_one_line_with_cause_and_remedy(
     capsys: pytest.CaptureFixture[str], error: Exception, code: int, line: str
 ) -> None:
     ended_with, text = ended(capsys, error)
@@ -69,7 +69,7 @@ def test_ctrl_c_and_exits_keep_their_codes(capsys: pytest.CaptureFixture[str]) -
     assert ended(capsys, SystemExit()) == (0, "")
 
 
-def test_the_traceback_is_there_for_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_traceback_is_available_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     def work() -> int:
         raise KeyError("inner")
 
@@ -78,7 +78,7 @@ def test_the_traceback_is_there_for_who_asks(monkeypatch: pytest.MonkeyPatch) ->
         finish(work)
 
 
-def test_a_reader_that_leaves_ends_the_command_quietly() -> None:
+def test_a_closed_pipe_ends_the_command_quietly() -> None:
     command = f"{sys.executable} -m ottla.cli config list 2>&1 >&3 | cat >&2"
     # The reader of the table closes the pipe after one line.
     result = subprocess.run(
@@ -93,7 +93,7 @@ def test_a_reader_that_leaves_ends_the_command_quietly() -> None:
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_an_error_of_the_connection_names_the_cluster_that_was_meant(
+def test_a_connection_error_names_the_cluster(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, place: int
 ) -> None:
     def silent(self: Session) -> None:
@@ -105,7 +105,7 @@ def test_an_error_of_the_connection_names_the_cluster_that_was_meant(
     assert "Tried h:7;" in capsys.readouterr().err
 
 
-def test_near_names_are_few_and_near() -> None:
+def test_suggested_names_are_few_and_similar() -> None:
     assert near_names("ordres", ["orders", "payments"]) == "Did you mean orders?"
     assert near_names("ORDERS", ["orders"]) == "Did you mean orders?"
     assert near_names("zzz", ["orders"]) == ""
@@ -147,7 +147,7 @@ def test_near_names_are_few_and_near() -> None:
         (["-p", "nope", "topic", "list"], 1, "There is no profile nope."),
     ],
 )
-def test_bad_use_is_one_line(
+def test_a_usage_error_is_one_line(
     capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, line: str
 ) -> None:
     assert main(arguments) == code

@@ -1,4 +1,4 @@
-"""The flags of every command: before the noun, between noun and verb, behind the verb."""
+"""The global flags: before the noun, between noun and verb, after the verb."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.cli.flags import add_flags, take_flags
 from ottla.cli.session import Flags, Session, session_of
 
 
-def test_leading_flags_are_taken_in_every_spelling() -> None:
+def test_leading_flags_work_in_every_spelling() -> None:
     words = [
         "-b",
         "h:1",
@@ -49,7 +49,7 @@ def test_leading_flags_are_taken_in_every_spelling() -> None:
         ["-o", "yaml", "config", "explain", "retention.ms", "-o", "json"],
     ],
 )
-def test_a_flag_works_wherever_it_stands_and_the_last_one_wins(
+def test_a_flag_works_in_any_position_and_the_last_one_wins(
     capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
     assert main(arguments) == 0
@@ -99,7 +99,7 @@ def test_a_command_without_a_context_gets_the_flags_too() -> None:
 
 
 @pytest.mark.parametrize("noun", [noun for noun in nouns() if noun != "serve"])
-def test_every_command_of_every_noun_has_a_text_and_the_flags(noun: str) -> None:
+def test_every_command_has_help_and_the_global_flags(noun: str) -> None:
     assert noun in NOUNS
     leaves = [command_of(noun)]
     while any(hasattr(one, "commands") for one in leaves):
@@ -114,7 +114,7 @@ def test_every_command_of_every_noun_has_a_text_and_the_flags(noun: str) -> None
         assert leaf.help, leaf.name
 
 
-def test_help_is_there_in_every_way(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_works_in_every_form(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (["--help"], ["-h"], ["help"], []):
         assert main(arguments) == 0
         shown = capsys.readouterr().out

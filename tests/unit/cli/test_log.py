@@ -1,4 +1,4 @@
-"""`ottla log dump` and `ottla log verify` on files, whole and damaged."""
+"""`ottla log dump` and `ottla log verify` on valid and damaged files."""
 
 from __future__ import annotations
 
@@ -82,12 +82,14 @@ def test_a_directory_is_shown_by_its_segments(partition: Path, capsys: pytest.Ca
     assert "orders-0" in capsys.readouterr().out
 
 
-def test_sound_directories_are_said_to_be_sound(partition: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_valid_directories_pass_verification(partition: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["log", "verify", str(partition.parent), "--records"]) == 0
     assert "5 files in 2 directories: 3 batches, 9 records" in capsys.readouterr().out
 
 
-def test_a_flipped_bit_is_named_by_file_and_byte(partition: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_flipped_bit_is_reported_with_file_and_byte(
+    partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     data = bytearray(first_log(partition).read_bytes())
     position = len(batch(0, 3))
     data[-1] ^= 1
@@ -104,7 +106,7 @@ def test_a_flipped_bit_is_named_by_file_and_byte(partition: Path, capsys: pytest
     assert f"byte {position}" in said.err
 
 
-def test_the_cut_end_of_the_newest_segment_is_a_remark_only(partition: Path) -> None:
+def test_a_truncated_newest_segment_is_only_a_remark(partition: Path) -> None:
     newest, older = partition / f"{6:020d}.log", first_log(partition)
     newest.write_bytes(newest.read_bytes() + batch(9, 2)[:-5])
 
@@ -129,7 +131,7 @@ def test_indexes_are_compared_with_their_log(partition: Path) -> None:
     assert any("byte 7777, which is not the start of a batch" in cause for cause in causes)
 
 
-def test_segments_that_overlap_and_offsets_that_go_back_are_problems(partition: Path) -> None:
+def test_overlapping_segments_and_decreasing_offsets_are_problems(partition: Path) -> None:
     (partition / f"{4:020d}.log").write_bytes(batch(4, 2) + batch(4, 1))
 
     causes = " ".join(one.cause for one in verify(partition).problems)
@@ -150,7 +152,7 @@ def test_segments_that_overlap_and_offsets_that_go_back_are_problems(partition: 
         ("00000000000000000009.timeindex", "short", "multiple"),
     ],
 )
-def test_small_files_that_are_damaged_are_named(tmp_path: Path, name: str, text: str, cause: str) -> None:
+def test_damaged_small_files_are_reported(tmp_path: Path, name: str, text: str, cause: str) -> None:
     path = tmp_path / name
     path.write_text(text)
 
@@ -159,9 +161,7 @@ def test_small_files_that_are_damaged_are_named(tmp_path: Path, name: str, text:
     assert cause in damage.cause
 
 
-def test_other_files_and_places_are_refused_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unknown_files_are_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UnknownFile):
         contents_of(tmp_path / "notes.txt")
     assert main(["log", "dump", str(tmp_path / "notes.txt")]) == 1

@@ -26,7 +26,7 @@ def shown(capsys: pytest.CaptureFixture[str], output: str, data: Any = ROWS, **o
     return capsys.readouterr().out
 
 
-def test_a_pipe_gets_aligned_columns_one_row_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pipe_gets_aligned_columns_with_one_row_per_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(capsys, "table") == (
         "TOPIC      SIZE  REPLICAS  INTERNAL  LEADER\n"
         "a       1.5 KiB  1,2       no             -\n"
@@ -35,19 +35,19 @@ def test_a_pipe_gets_aligned_columns_one_row_a_line(capsys: pytest.CaptureFixtur
     assert shown(capsys, "wide").splitlines()[0].endswith("LEADER  ID")
 
 
-def test_programs_get_every_field_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_programs_get_every_field_unformatted(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(shown(capsys, "json")) == ROWS
     assert yaml.safe_load(shown(capsys, "yaml")) == ROWS
     assert json.loads(shown(capsys, "json", [])) == []
 
 
-def test_no_rows_are_said_beside_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_result_is_reported_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     show(Session(Flags(output="table")), [], empty="There are none.")
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "There are none.\n")
 
 
-def test_one_object_is_a_line_for_each_field(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_object_has_a_line_per_field(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(capsys, "table", ROWS[0], columns=["topic", "size_bytes"]) == "topic  a\nsize   1.5 KiB\n"
 
 
@@ -64,7 +64,7 @@ def test_a_terminal_gets_colours(capsys: pytest.CaptureFixture[str], monkeypatch
     assert "\x1b[31mdown" in capsys.readouterr().out
 
 
-def test_no_name_can_steer_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert clean("a\x1b[31mb\n") == "a\\x1b[31mb\\n"
     assert "\x1b" not in shown(capsys, "table", [{"topic": "\x1b]0;owned\x07"}], columns=["topic"])
 
@@ -73,11 +73,11 @@ def test_no_name_can_steer_a_terminal(capsys: pytest.CaptureFixture[str]) -> Non
     ("seconds", "text"),
     [(None, "-"), (0, "0s"), (1.54, "1.5s"), (59, "59s"), (93784, "1d 2h"), (3600, "1h"), (-90, "-1m 30s")],
 )
-def test_lengths_of_time_for_people(seconds: float | None, text: str) -> None:
+def test_durations_are_readable(seconds: float | None, text: str) -> None:
     assert duration_text(seconds) == text
 
 
-def test_sizes_counts_and_moments_for_people() -> None:
+def test_sizes_counts_and_times_are_readable() -> None:
     assert [size_text(one) for one in (None, 0, 1023, 1024, 5 << 30, 3 << 50)] == [
         "-",
         "0 B",

@@ -1,4 +1,4 @@
-"""Profiles: how the file is read, and that edits change only what they are about."""
+"""Profiles: parsing the file, and edits that change only the affected lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def read(text: str) -> Profiles:
     return profiles.parse(text, Path("config.toml"))
 
 
-def test_names_of_settings_are_written_with_or_without_quotes() -> None:
+def test_setting_names_may_be_quoted() -> None:
     found = read(
         '[profile.a]\nbootstrap.servers = "h:1"\n"security.protocol" = "SSL"\nbootstrap-controllers = "c:1"\n'
         'retries = 3\nenable.metrics.push = false\nbootstrap_x = ["a", "b"]\n'
@@ -40,12 +40,12 @@ def test_names_of_settings_are_written_with_or_without_quotes() -> None:
         ("current = 3\n", "current must be the name"),
     ],
 )
-def test_a_broken_file_is_told(text: str, cause: str) -> None:
+def test_an_invalid_file_is_reported(text: str, cause: str) -> None:
     with pytest.raises(Problem, match=cause):
         read(text)
 
 
-def test_an_unknown_profile_is_answered_with_near_names() -> None:
+def test_an_unknown_profile_suggests_similar_names() -> None:
     with pytest.raises(Problem, match=re.escape("There is no profile prd. Did you mean prod?")):
         read("[profile.prod]\n").settings_of("prd")
 
@@ -74,7 +74,7 @@ def test_edits_keep_comments_and_the_other_profiles(own_home: Path) -> None:
     assert "# mine" in path.read_text()
 
 
-def test_the_file_is_for_its_owner_alone(own_home: Path) -> None:
+def test_only_its_owner_can_read_the_file(own_home: Path) -> None:
     profiles.set_settings(profiles.load(), "a", {"sasl.password": "x"})
     assert stat.S_IMODE(profiles.config_path().stat().st_mode) == 0o600
     assert [one.name for one in (own_home / "ottla").iterdir()] == ["config.toml"]
@@ -88,7 +88,7 @@ def test_the_file_is_for_its_owner_alone(own_home: Path) -> None:
         {"ssl.keystore.key": "-----BEGIN\nline\tü\x7f\n-----END"},
     ],
 )
-def test_any_value_comes_back_as_it_was_written(own_home: Path, settings: dict[str, str]) -> None:
+def test_any_value_survives_a_round_trip(own_home: Path, settings: dict[str, str]) -> None:
     profiles.set_settings(profiles.load(), "a", settings)
     assert profiles.load().settings_of("a") == settings
     changed = dict.fromkeys(settings, "other")
@@ -96,7 +96,7 @@ def test_any_value_comes_back_as_it_was_written(own_home: Path, settings: dict[s
     assert profiles.load().settings_of("a") == changed
 
 
-def test_a_file_that_cannot_be_edited_is_left_alone(own_home: Path) -> None:
+def test_an_uneditable_file_is_not_changed(own_home: Path) -> None:
     path = profiles.config_path()
     path.parent.mkdir()
     text = 'profile = { a = { "bootstrap.servers" = "h:1" } }\n'
@@ -106,7 +106,7 @@ def test_a_file_that_cannot_be_edited_is_left_alone(own_home: Path) -> None:
     assert path.read_text() == text
 
 
-def test_profiles_are_made_used_shown_and_deleted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_profiles_are_created_used_shown_and_deleted(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", "list"]) == 0
     assert "Create one with: ottla profile set" in capsys.readouterr().err
     assert main(["profile", "set", "local"]) == 0
@@ -115,7 +115,7 @@ def test_profiles_are_made_used_shown_and_deleted(capsys: pytest.CaptureFixture[
     assert main(["profile", "use", "prod"]) == 0
     capsys.readouterr()
     assert main(["profile", "list"]) == 0
-    # The output format of the profile in use is JSON.
+    # The profile in use sets the output format JSON.
     assert '"used": true' in capsys.readouterr().out
     assert main(["profile", "show", "prod", "-o", "table"]) == 0
     shown = capsys.readouterr().out

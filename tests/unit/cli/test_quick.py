@@ -1,4 +1,4 @@
-"""Plain values are taken without pydantic, and come out as Typer makes them."""
+"""Plain values skip pydantic and have the same result as in Typer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Colour(StrEnum):
 
 
 def outcome(arguments: list[str], *, quick: bool) -> tuple[str, Any]:
-    """What a command with parameters of every kind gets, or why it does not."""
+    """The values that a command with parameters of every kind receives, or its error."""
     app = typer.Typer()
     seen: list[dict[str, Any]] = []
 
@@ -87,7 +87,7 @@ def outcome(arguments: list[str], *, quick: bool) -> tuple[str, Any]:
         ["a", "--count"],
     ],
 )
-def test_only_the_time_differs(arguments: list[str]) -> None:
+def test_the_fast_path_gives_the_same_results(arguments: list[str]) -> None:
     assert outcome(arguments, quick=True) == outcome(arguments, quick=False)
 
 

@@ -36,7 +36,7 @@ def addressed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 
 class Ottla:
-    """The command, run here."""
+    """Run the command in this process."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
@@ -70,7 +70,7 @@ def create(cluster: Cluster, admin: Admin, name: str, assignments: list[list[int
 
 
 def wait_for(cluster: Cluster, name: str, assignments: list[list[int]]) -> None:
-    """Until every broker says so: the command asks any of them."""
+    """Wait until every broker reports it, since the command may ask any of them."""
     for port in map(cluster.port, cluster.node_ids):
         wait_until(
             lambda port=port: replicas(port, name) == assignments,  # type: ignore[misc]
@@ -80,7 +80,7 @@ def wait_for(cluster: Cluster, name: str, assignments: list[list[int]]) -> None:
 
 
 def replicas(port: int, name: str) -> list[list[int]]:
-    """The replicas of a topic that are all in sync, as one broker knows them."""
+    """The replicas of a topic if all are in sync, according to one broker."""
     topic = MetadataRequest.MetadataRequestTopic(name=name)
     with Asking(port) as client:
         (found,) = client.ask(MetadataRequest(topics=[topic], allow_auto_topic_creation=False), 12).topics
@@ -89,14 +89,14 @@ def replicas(port: int, name: str) -> list[list[int]]:
 
 
 def fill(cluster: Cluster, topic: str) -> None:
-    """Enough that a throttle of a thousand bytes keeps it under way."""
+    """Enough data that a throttle of a thousand bytes keeps the move in progress."""
     with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
         for _ in range(4):
             producer.send(topic, b"x" * 900_000, partition=0)
         producer.flush()
 
 
-def test_a_plan_is_shown_saved_and_carried_out(
+def test_a_plan_is_shown_saved_and_executed(
     cluster: Cluster, admin: Admin, ottla: Ottla, tmp_path: Path
 ) -> None:
     create(cluster, admin, "spread", [[1], [1], [1]])
@@ -123,7 +123,7 @@ def test_a_plan_is_shown_saved_and_carried_out(
     wait_for(cluster, "spread", [[1], [1], [1]])
 
 
-def test_a_throttled_move_is_seen_and_cancelled(cluster: Cluster, admin: Admin, ottla: Ottla) -> None:
+def test_a_throttled_move_is_shown_and_cancelled(cluster: Cluster, admin: Admin, ottla: Ottla) -> None:
     create(cluster, admin, "large", [[1]])
     fill(cluster, "large")
     planned = ottla.json("plan", "large", "--replication-factor", "2", "--to", "1,2")
@@ -208,7 +208,7 @@ def words_topic(cluster: Cluster) -> None:
         (["throttle", "5MB"], 1, "No reassignment is in progress, so there is nothing to throttle."),
     ],
 )
-def test_what_cannot_be_done_is_told_in_one_line(
+def test_an_impossible_request_is_one_line(
     ottla: Ottla, tmp_path: Path, words: list[str], code: int, told: str
 ) -> None:
     row = {"topic": "words", "partition": 0, "replicas": [1, 2]}

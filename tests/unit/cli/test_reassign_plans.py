@@ -1,4 +1,4 @@
-"""Where `ottla reassign` would move replicas, and how it tells how far they are."""
+"""The plans of `ottla reassign`, and its progress report."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check(planned: Rows, current: Rows, allowed: list[int], factor: int | None =
 
 
 @given(clusters(), st.data())
-def test_replicas_go_to_brokers_that_may_have_them_and_evenly(
+def test_replicas_are_spread_over_the_allowed_brokers(
     cluster: tuple[Rows, list[int]], data: st.DataObject
 ) -> None:
     current, brokers = cluster
@@ -66,7 +66,7 @@ def test_replicas_go_to_brokers_that_may_have_them_and_evenly(
 
 
 @given(clusters())
-def test_a_broker_is_drained_and_all_else_stays(cluster: tuple[Rows, list[int]]) -> None:
+def test_draining_a_broker_moves_only_its_replicas(cluster: tuple[Rows, list[int]]) -> None:
     current, brokers = cluster
     others = [*brokers[1:], 99]
     planned = plan_moves(current, wish(*others))
@@ -93,7 +93,7 @@ def test_the_replication_factor_changes_and_the_first_replica_stays(
         assert set(row) <= set(was) or set(was) <= set(row)
 
 
-def test_replicas_out_of_sync_go_first_and_then_those_that_share_a_rack() -> None:
+def test_out_of_sync_and_then_same_rack_replicas_are_dropped_first() -> None:
     current = rows(a=[[1, 2, 3]])
     (place,) = current
     racks = {1: "x", 2: "y", 3: "x"}
@@ -102,7 +102,7 @@ def test_replicas_out_of_sync_go_first_and_then_those_that_share_a_rack() -> Non
     assert plan_moves(current, Wish(racks=racks, replication_factor=2)) == rows(a=[[1, 2]])
 
 
-def test_new_replicas_go_to_other_racks_and_to_brokers_with_little() -> None:
+def test_new_replicas_go_to_other_racks_and_underused_brokers() -> None:
     racks = {1: "x", 2: "x", 3: "y", 4: "y"}
     assert plan_moves(rows(a=[[1]]), Wish(racks=racks, replication_factor=2)) == rows(a=[[1, 3]])
     loaded = Wish(racks=racks, replication_factor=2, loads={3: 5})
@@ -115,7 +115,7 @@ def test_small_partitions_are_moved_rather_than_large_ones() -> None:
     assert plan_moves(current, wish(1, 2, 3, spreads=True, sizes=sizes)) == rows(a=[[1], [3], [2]])
 
 
-def test_leaders_are_evened_out_without_copying() -> None:
+def test_leaders_are_balanced_without_copying() -> None:
     planned = plan_moves(rows(a=[[1, 2], [1, 2]]), wish(1, 2, spreads=True))
     assert {row[0] for row in planned.values()} == {1, 2}
     assert all(set(row) == {1, 2} for row in planned.values())
@@ -124,7 +124,7 @@ def test_leaders_are_evened_out_without_copying() -> None:
 A, B = TopicPartition("a", 0), TopicPartition("b", 1)
 
 
-def test_how_far_replicas_are_is_told_by_the_leaders_log() -> None:
+def test_progress_is_relative_to_the_leaders_log() -> None:
     sizes = {(1, A): 100, (2, A): 40, (3, A): 250, (1, B): 0}
     found = moving_of({A: ((1, 2, 3), (2, 3), (1,)), B: ((1, 4), (4,), ())}, sizes)
     assert found == {
@@ -133,7 +133,7 @@ def test_how_far_replicas_are_is_told_by_the_leaders_log() -> None:
     }
 
 
-def test_progress_has_a_rate_and_a_time_left_and_ends_with_everything() -> None:
+def test_progress_has_a_rate_and_a_remaining_time() -> None:
     tracker = Tracker()
     one, other = Moving((1, 2), (2,), (1,), 0, 1000), Moving((1, 3), (3,), (), 100, 500)
     assert tracker.take({A: one, B: other}, 0.0) == Standing(2, 0, 100, 1500, None, None)
@@ -143,7 +143,7 @@ def test_progress_has_a_rate_and_a_time_left_and_ends_with_everything() -> None:
     assert tracker.take({}, 30.0) == Standing(2, 2, 1500, 1500, 1400 / 30, 0.0)
 
 
-def test_no_time_is_told_where_nothing_moves() -> None:
+def test_no_remaining_time_without_progress() -> None:
     tracker = Tracker()
     tracker.take({A: Moving((1, 2), (2,), (), 5, 10)}, 0.0)
     standing = tracker.take({A: Moving((1, 2), (2,), (), 5, 10)}, 1.0)
@@ -153,11 +153,11 @@ def test_no_time_is_told_where_nothing_moves() -> None:
 @pytest.mark.parametrize(
     ("text", "count"), [("7", 7), ("50MB", 50_000_000), ("1.5 KiB", 1536), ("2g", 2_000_000_000), ("0b", 0)]
 )
-def test_sizes_are_read(text: str, count: int) -> None:
+def test_sizes_are_parsed(text: str, count: int) -> None:
     assert size_bytes(text, "--throttle") == count
 
 
 @pytest.mark.parametrize("text", ["", "fast", "1 iB", "-5", "1PB"])
-def test_what_is_no_size_is_refused(text: str) -> None:
+def test_an_invalid_size_is_refused(text: str) -> None:
     with pytest.raises(Misuse, match="--throttle"):
         size_bytes(text, "--throttle")

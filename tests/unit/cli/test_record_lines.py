@@ -1,4 +1,4 @@
-"""Lines of JSON, kcat's formats, places and values: what goes out comes in again."""
+"""JSON lines, kcat's formats, positions and values: round trips."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def record(
 
 
 @given(contents, contents, headers, st.integers(0, 2**62), st.integers(0, 2**31 - 1))
-def test_a_line_of_json_gives_the_same_record_again(
+def test_a_json_line_restores_the_record(
     key: bytes | None, value: bytes | None, headers: Any, timestamp: int, partition: int
 ) -> None:
     line = to_line(record(key, value, headers, timestamp, partition))
@@ -51,7 +51,7 @@ def test_a_line_of_json_gives_the_same_record_again(
 
 
 @given(st.sampled_from(["hex", "base64"]), st.binary(max_size=40))
-def test_bytes_in_any_form_of_text_come_back(name: str, data: bytes) -> None:
+def test_bytes_survive_every_text_format(name: str, data: bytes) -> None:
     kind = kind_of(name)
 
     assert kind.from_json(json.loads(json.dumps(kind.to_json(data)))) == data
@@ -63,7 +63,7 @@ def test_bytes_in_any_form_of_text_come_back(name: str, data: bytes) -> None:
         lambda one: st.tuples(st.just(one[0]), st.binary(min_size=one[1], max_size=one[1]))
     )
 )
-def test_numbers_of_java_come_back(case: tuple[str, bytes]) -> None:
+def test_java_numbers_survive_a_round_trip(case: tuple[str, bytes]) -> None:
     name, data = case
     kind = kind_of(name)
     found = kind.to_json(data)
@@ -74,7 +74,7 @@ def test_numbers_of_java_come_back(case: tuple[str, bytes]) -> None:
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5))
-def test_values_of_json_are_written_in_the_line_itself(value: Any) -> None:
+def test_json_values_are_embedded_in_the_line(value: Any) -> None:
     kind = kind_of("json")
     data = json.dumps(value).encode()
     line = to_line(record(value=data), value=kind)
@@ -84,7 +84,7 @@ def test_values_of_json_are_written_in_the_line_itself(value: Any) -> None:
         assert json.loads(from_line(line, value=kind).value or b"") == value
 
 
-def test_what_json_lines_may_leave_out_and_what_not() -> None:
+def test_optional_and_required_fields_of_json_lines() -> None:
     assert from_line('{"value": "v"}') == Outgoing(b"v")
     assert from_line('{"key": "k", "value": null}') == Outgoing(None, b"k")
     assert from_line('{"value": {"a": 1}}') == Outgoing(b'{"a":1}')
@@ -112,7 +112,7 @@ def test_what_json_lines_may_leave_out_and_what_not() -> None:
         (r'{"value": "\ud800"}', "surrogate"),
     ],
 )
-def test_a_line_that_is_no_record_says_why(line: str, cause: str) -> None:
+def test_an_invalid_line_reports_the_reason(line: str, cause: str) -> None:
     with pytest.raises(BadLine, match=cause):
         from_line(line)
 
@@ -133,13 +133,13 @@ def test_a_format_leaves_bytes_as_they_are(key: bytes, value: bytes) -> None:
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="%\\", codec="utf-8")))
-def test_other_text_of_a_format_stays(text: str) -> None:
+def test_literal_text_in_a_format_is_kept(text: str) -> None:
     assert formatter(text)(record()) == text.encode()
     assert unescape(text) == text.encode()
 
 
 @pytest.mark.parametrize("text", ["%", "%y", "a%"])
-def test_a_format_that_cannot_be_read_is_refused(text: str) -> None:
+def test_an_invalid_format_is_refused(text: str) -> None:
     with pytest.raises(BadFormat):
         formatter(text)
 
@@ -162,17 +162,17 @@ def test_a_format_that_cannot_be_read_is_refused(text: str) -> None:
         ("@-15m", Place(At.TIME, 10**12 - 900_000)),
     ],
 )
-def test_places_are_read(text: str, place: Place) -> None:
+def test_positions_are_parsed(text: str, place: Place) -> None:
     assert parse_place(text, 10**12) == place
 
 
 @pytest.mark.parametrize("text", ["", "-", "x", "1.5", "@", "@yesterday", "@-5", str(2**63)])
-def test_what_is_no_place_is_refused(text: str) -> None:
+def test_an_invalid_position_is_refused(text: str) -> None:
     with pytest.raises(BadPlace):
         parse_place(text, 0)
 
 
-def test_now_is_a_time() -> None:
+def test_now_is_a_valid_time() -> None:
     assert parse_time("now", 5) == 5
 
 
@@ -184,7 +184,7 @@ def test_partitions_are_numbers_lists_and_ranges() -> None:
 
 
 @given(st.lists(st.binary(min_size=1, max_size=20).filter(lambda one: b"ab" not in one), max_size=8))
-def test_pieces_between_delimiters_come_back(pieces: list[bytes]) -> None:
+def test_text_is_split_at_delimiters(pieces: list[bytes]) -> None:
     whole = [piece for piece in pieces if not piece.endswith(b"a")]
     joined = b"".join(piece + b"ab" for piece in whole)
 
@@ -193,14 +193,14 @@ def test_pieces_between_delimiters_come_back(pieces: list[bytes]) -> None:
         assert list(split(io.BytesIO(b"x\n\ny"), b"\n", stop)) == [b"x", b"", b"y"]
 
 
-def test_a_piece_without_end_is_refused() -> None:
+def test_an_endless_piece_is_refused() -> None:
     for delimiter in (b"\n", b";"):
         with Stop() as stop, pytest.raises(Problem, match="delimiter"):
             list(split(io.BytesIO(b"x" * 100), delimiter, stop, bytes_max=50))
 
 
 @given(st.lists(st.binary(min_size=1, max_size=4), max_size=12), st.sampled_from([b"\n", b"ab", b"aab"]))
-def test_pieces_do_not_depend_on_how_bytes_come(chunks: list[bytes], delimiter: bytes) -> None:
+def test_pieces_do_not_depend_on_read_boundaries(chunks: list[bytes], delimiter: bytes) -> None:
     whole = b"".join(chunks)
     expected = whole.split(delimiter)
     with Stop() as stop:
@@ -208,7 +208,7 @@ def test_pieces_do_not_depend_on_how_bytes_come(chunks: list[bytes], delimiter: 
     assert found == (expected if expected[-1] else expected[:-1])
 
 
-def test_a_signal_ends_reading_after_whole_lines() -> None:
+def test_a_signal_ends_reading_after_complete_lines() -> None:
     with Stop() as stop:
         lines = split(Chunks([b"a\nb\nto", b"rn\nc\n"]), b"\n", stop)
         assert next(lines) == b"a"
@@ -220,7 +220,7 @@ def test_a_signal_ends_reading_after_whole_lines() -> None:
 
 
 class Chunks(io.BytesIO):
-    """A stream whose bytes come in these chunks."""
+    """A stream whose bytes arrive in these chunks."""
 
     def __init__(self, chunks: list[bytes]) -> None:
         super().__init__()
@@ -241,7 +241,7 @@ def test_lines_become_keys_and_values() -> None:
         list(records_of([b"00", b"zz"], Lines(key=TEXT, value=kind_of("hex")), "Line"))
 
 
-def test_common_parts_fill_and_replace() -> None:
+def test_common_fields_add_and_override() -> None:
     made = Common(key=b"k", headers=(("a", b"b"),), partition=1, timestamp=5).apply(
         Outgoing(b"v", None, (("x", None),), 9, 9)
     )
@@ -253,7 +253,7 @@ def test_common_parts_fill_and_replace() -> None:
 
 
 @given(st.binary(max_size=40))
-def test_no_record_can_steer_a_terminal(data: bytes) -> None:
+def test_records_cannot_control_the_terminal(data: bytes) -> None:
     assert all(letter.isprintable() or letter > "\x9f" for letter in printable(data))
     shown = line_formatter(is_coloured=False, names_topic=True)(record(data, data, (("h\x1b", data),)))
 
@@ -261,7 +261,7 @@ def test_no_record_can_steer_a_terminal(data: bytes) -> None:
     assert shown.count(b"\n") == 1
 
 
-def test_a_line_for_people_has_time_place_key_value_and_headers() -> None:
+def test_a_terminal_line_has_time_position_key_value_and_headers() -> None:
     show = line_formatter(is_coloured=False, names_topic=False)
 
     assert show(record(headers=(("a", b"b"), ("c", None)))) == (
@@ -272,7 +272,7 @@ def test_a_line_for_people_has_time_place_key_value_and_headers() -> None:
     assert (time_text(-1), time_text(10**18)) == ("-", str(10**18))
 
 
-def test_avro_is_read_by_the_schema_of_a_file(tmp_path: Any) -> None:
+def test_avro_is_decoded_with_a_schema_file(tmp_path: Any) -> None:
     schema = tmp_path / "order.avsc"
     schema.write_text(
         '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}, '
@@ -288,7 +288,7 @@ def test_avro_is_read_by_the_schema_of_a_file(tmp_path: Any) -> None:
         kind_of("avro")
 
 
-def test_avro_is_read_by_the_schemas_of_a_registry() -> None:
+def test_avro_is_decoded_with_a_registry() -> None:
     asked = []
 
     class Registry(BaseHTTPRequestHandler):
@@ -320,7 +320,7 @@ def test_avro_is_read_by_the_schemas_of_a_registry() -> None:
         avro_of(None, "localhost:8081")
 
 
-def test_what_is_not_finite_is_a_text_in_json() -> None:
+def test_non_finite_numbers_are_strings_in_json() -> None:
     kind = kind_of("double")
 
     assert kind.to_json(kind.from_json("-Infinity")) == "-Infinity"

@@ -1,4 +1,4 @@
-"""The screens in docs/cli: each is there, and what is typed in it are commands and flags that exist."""
+"""The screens in docs/cli exist, and contain only commands and flags that exist."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def script() -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    sys.modules[spec.name] = module  # dataclasses look up their module
     try:
         spec.loader.exec_module(module)
     finally:
@@ -31,7 +31,7 @@ def script() -> Any:
 
 
 def typed() -> list[str]:
-    """Every `ottla` command line in the screens and in the script that makes them."""
+    """Every `ottla` command line in the screens and in the script that creates them."""
     found = [
         line[2:]
         for path in sorted(SCREENS.glob("*.txt"))
@@ -50,7 +50,7 @@ MISTAKES = ("ottla topc list", "ottla -b localhost:1")
 
 
 @pytest.mark.parametrize("line", [one for one in typed() if not one.startswith(MISTAKES)])
-def test_what_is_typed_in_a_screen_exists(line: str) -> None:
+def test_commands_in_screens_exist(line: str) -> None:
     words = shlex.split(line.partition(">")[0])[1:]
     noun, rest = words[0], words[1:]
     assert noun in NOUNS
@@ -62,7 +62,7 @@ def test_what_is_typed_in_a_screen_exists(line: str) -> None:
     assert set(flags) <= known
 
 
-def test_every_screen_is_kept_and_referred_to() -> None:
+def test_every_screen_is_saved_and_referenced() -> None:
     page = (ROOT / "docs" / "cli.md").read_text()
     names = {screen.name for screen in script().SCREENS} | {"start"}
 

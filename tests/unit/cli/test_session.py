@@ -1,4 +1,4 @@
-"""What a call uses: flags over the environment over the profile over the defaults."""
+"""The settings of a call: flags over the environment over the profile over the defaults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.cli.session import Flags, Session
 
 @pytest.fixture
 def home(own_home: Path) -> dict[str, str]:
-    """An environment in which there are two profiles, of which one is the current one."""
+    """An environment with two profiles, one of them current."""
     known = profiles.set_settings(
         profiles.load(), "one", {"bootstrap.servers": "one:1", "output": "yaml", "acks": "1"}
     )
@@ -25,14 +25,14 @@ def home(own_home: Path) -> dict[str, str]:
     return {"XDG_CONFIG_HOME": str(own_home)}
 
 
-def test_without_anything_the_cluster_is_on_this_machine() -> None:
+def test_the_default_cluster_is_local() -> None:
     session = Session(Flags(), {"XDG_CONFIG_HOME": "/nowhere"})
     assert session.bootstrap_servers == "localhost:9092"
     assert session.output is Format.TABLE
     assert session.profile is None
 
 
-def test_what_is_nearer_to_the_person_wins(home: dict[str, str], tmp_path: Path) -> None:
+def test_more_explicit_settings_win(home: dict[str, str], tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("bootstrap.servers=file:4\nclient.id=c\n")
     environment = home | {"OTTLA_BOOTSTRAP_SERVERS": "environment:3", "OTTLA_OUTPUT": "wide"}
@@ -52,7 +52,7 @@ def test_what_is_nearer_to_the_person_wins(home: dict[str, str], tmp_path: Path)
     assert Session(Flags(output="json"), environment).output is Format.JSON
 
 
-def test_each_client_gets_the_settings_that_it_knows(home: dict[str, str]) -> None:
+def test_each_client_gets_only_its_known_settings(home: dict[str, str]) -> None:
     session = Session(Flags(properties=("group.id=g", "client.id=c")), home)
     assert session.client_config("producer", linger_ms="5") == {
         "linger.ms": "5",
@@ -77,18 +77,18 @@ def test_each_client_gets_the_settings_that_it_knows(home: dict[str, str]) -> No
         (Flags(profile="on"), "There is no profile on. Did you mean one?"),
     ],
 )
-def test_slips_are_told(home: dict[str, str], flags: Flags, cause: str) -> None:
+def test_typos_are_reported(home: dict[str, str], flags: Flags, cause: str) -> None:
     with pytest.raises(Problem) as caught:
         _ = Session(flags, home).settings
     assert cause in str(caught.value)
 
 
-def test_an_unknown_format_is_told_at_once() -> None:
+def test_an_unknown_format_is_reported_at_once() -> None:
     with pytest.raises(Misuse, match=re.escape("xml. Use one of table, wide, json, yaml.")):
         Session(Flags(output="xml"))
 
 
-def test_a_cluster_that_is_not_there_is_told_at_once() -> None:
+def test_an_unreachable_cluster_is_reported_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         Session(Flags(bootstrap_server=f"127.0.0.1:{port}")).check_reachable()

@@ -1,4 +1,4 @@
-"""What `ottla topic` says about partitions and retention, and where `ottla group reset` goes."""
+"""Partition states and retention in `ottla topic`, and the targets of `ottla group reset`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def partition(leader: int | None, replicas: list[int], isr: list[int]) -> Partit
         (partition(1, [1, 2, 3], [1]), 2, "under min isr"),
         (partition(1, [1, 2, 3], [1]), None, "under-replicated"),
         (partition(None, [1, 2], []), 1, "offline"),
-        # min.insync.replicas asks for no more replicas than there are.
+        # min.insync.replicas never exceeds the number of replicas.
         (partition(1, [1], [1]), 2, "ok"),
         (partition(1, [1, 2], [1]), 3, "under min isr"),
     ],
@@ -69,17 +69,17 @@ def test_retention_is_a_setting_like_others() -> None:
     ("text", "length_ms"),
     [("90s", 90_000), ("1.5h", 5_400_000), ("1d 12h", 129_600_000), ("250ms", 250), ("2W", 1_209_600_000)],
 )
-def test_lengths_of_time_as_people_type_them(text: str, length_ms: int) -> None:
+def test_durations_are_parsed(text: str, length_ms: int) -> None:
     assert duration_ms(text, "--x") == length_ms
 
 
 @pytest.mark.parametrize("text", ["", "5", "h", "5 years", "-5m", "1h x"])
-def test_what_is_no_length_of_time_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(Misuse, match="is not a duration"):
         duration_ms(text, "--x")
 
 
-def test_moments_as_people_type_them() -> None:
+def test_times_are_parsed() -> None:
     assert moment_ms("@1700000000000", "--to") == 1_700_000_000_000
     assert moment_ms("2023-11-14T22:13:20Z", "--to") == 1_700_000_000_000
     assert moment_ms("2023-11-14T23:13:20+01:00", "--to") == 1_700_000_000_000
@@ -87,7 +87,7 @@ def test_moments_as_people_type_them() -> None:
         moment_ms("noon", "--to")
 
 
-def test_where_a_group_shall_go_on() -> None:
+def test_reset_targets_are_parsed() -> None:
     def read(to: str | None = None, shift_by: int | None = None, back: str | None = None) -> Target:
         return Target.read(to=to, shift_by=shift_by, back=back)
 

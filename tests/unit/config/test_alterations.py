@@ -1,4 +1,4 @@
-"""Changes at run time: what they become, and what is refused with which code and sentence."""
+"""Dynamic changes: their results, and the errors with code and message."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def topic_change(current: dict[str, str], name: str, operation: Operation, value
     return apply_changes(ResourceType.TOPIC, current, [Change(name, operation, value)])[name]
 
 
-def test_lists_are_added_to_and_taken_from() -> None:
+def test_lists_support_append_and_subtract() -> None:
     current = {"cleanup.policy": "compact"}
     assert topic_change(current, "cleanup.policy", APPEND, "delete") == "compact,delete"
     assert topic_change(current, "cleanup.policy", APPEND, "compact") == "compact"
@@ -55,13 +55,13 @@ def test_set_and_delete_take_any_name() -> None:
         (ResourceType.CLIENT_METRICS, "metrics"),
     ],
 )
-def test_only_lists_of_topics_and_brokers_can_be_added_to(resource: ResourceType, name: str) -> None:
+def test_only_topic_and_broker_lists_support_append(resource: ResourceType, name: str) -> None:
     with pytest.raises(InvalidConfig) as caught:
         apply_changes(resource, {}, [Change(name, APPEND, "1")])
     assert caught.value.message == f"Can't APPEND to key {name} because its type is not LIST."
 
 
-def test_a_value_has_a_bound() -> None:
+def test_values_have_a_size_limit() -> None:
     current = {"leader.replication.throttled.replicas": "0:1" + ",1:1" * 8000}
     with pytest.raises(InvalidConfig, match="exceeds the maximum value size of 32767 bytes"):
         topic_change(
@@ -184,7 +184,7 @@ def test_a_value_has_a_bound() -> None:
         ),
     ],
 )
-def test_the_controller_refuses_what_cannot_be(
+def test_the_controller_refuses_invalid_settings(
     config: BrokerConfig,
     resource: ResourceType,
     name: str,
@@ -197,7 +197,7 @@ def test_the_controller_refuses_what_cannot_be(
     assert caught.value.message == sentence
 
 
-def test_the_controller_takes_what_can_be(config: BrokerConfig) -> None:
+def test_the_controller_accepts_valid_settings(config: BrokerConfig) -> None:
     check(
         config,
         ResourceType.TOPIC,
@@ -214,14 +214,14 @@ def test_the_controller_takes_what_can_be(config: BrokerConfig) -> None:
     )
 
 
-def test_remote_data_is_not_forgotten_by_turning_it_off(config: BrokerConfig) -> None:
+def test_disabling_remote_storage_needs_a_decision_about_its_data(config: BrokerConfig) -> None:
     existing = {"remote.storage.enable": "true"}
     with pytest.raises(InvalidConfig, match="without deleting remote data"):
         check(config, ResourceType.TOPIC, "t", {}, existing)
     check(config, ResourceType.TOPIC, "t", {"remote.log.delete.on.disable": "true"}, existing)
 
 
-def test_faults_of_form_are_told_for_each_resource() -> None:
+def test_malformed_requests_are_reported_per_resource() -> None:
     topic, logger = ResourceType.TOPIC.value, ResourceType.BROKER_LOGGER.value
     resources: list[tuple[int, str, list[tuple[str, int, str | None]]]] = [
         (topic, "twice", [("retention.ms", 0, "1")]),
@@ -323,7 +323,7 @@ def test_faults_of_form_are_told_for_each_resource() -> None:
         ),
     ],
 )
-def test_the_broker_refuses_what_it_cannot_become(
+def test_the_broker_refuses_invalid_changes(
     config: BrokerConfig, name: str, change: Change, error: type[KafkaError], sentence: str
 ) -> None:
     with pytest.raises(error) as caught:
@@ -331,7 +331,7 @@ def test_the_broker_refuses_what_it_cannot_become(
     assert caught.value.message == sentence
 
 
-def test_the_broker_takes_what_it_can_become(config: BrokerConfig) -> None:
+def test_the_broker_accepts_valid_changes(config: BrokerConfig) -> None:
     check_broker_change(
         config, "", [Change("my.own", SET, "v"), Change("log.cleanup.policy", APPEND, "compact")]
     )

@@ -1,4 +1,4 @@
-"""A node's configuration: sources and their order, refusals that name the place, and what is derived."""
+"""A node's configuration: sources and precedence, errors that name the place, and derived values."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_combined_node_has_listeners_for_both_roles() -> None:
     assert config.warnings == ()
 
 
-def test_a_broker_alone_and_a_controller_alone_are_fine() -> None:
+def test_separate_brokers_and_controllers_are_valid() -> None:
     broker = BrokerConfig.load(BROKER)
     assert (broker.is_broker, broker.is_controller) == (True, False)
     assert broker.quorum_voters == {1: ("localhost", 9093)}
@@ -106,12 +106,12 @@ def test_listeners_follow_advertised_ones_from_the_environment() -> None:
     assert config.listeners == (Endpoint("PLAINTEXT", "PLAINTEXT", "0.0.0.0", 19092),)
 
 
-def test_the_last_line_of_a_key_counts_and_is_the_one_named() -> None:
+def test_the_last_line_of_a_repeated_key_counts_and_is_reported() -> None:
     with pytest.raises(ConfigError, match=r"^my\.properties, line 9: num\.partitions=0 is not allowed"):
         BrokerConfig.load(COMBINED + "num.partitions=5\nnum.partitions=0\n", file="my.properties")
 
 
-def test_all_bad_values_are_told_at_once_with_place_value_and_what_is_allowed() -> None:
+def test_all_invalid_values_are_reported_together_with_their_places() -> None:
     with pytest.raises(ConfigError) as caught:
         BrokerConfig.load(
             COMBINED + "num.io.threads=0\nlog.message.timestamp.type=now\n",
@@ -155,7 +155,7 @@ def test_a_malformed_file_names_the_line() -> None:
         BrokerConfig.load(COMBINED + "broker.rack=\\u12\n")
 
 
-def test_a_bad_secret_is_not_shown() -> None:
+def test_an_invalid_secret_is_hidden() -> None:
     config = BrokerConfig.load(COMBINED + "ssl.keystore.password=hunter2\n")
     assert config["ssl.keystore.password"] == "hunter2"
 
@@ -267,7 +267,7 @@ def test_a_bad_secret_is_not_shown() -> None:
         (CONTROLLER, {"inter.broker.listener.name": "CONTROLLER"}, "must not contain an explicitly set"),
     ],
 )
-def test_settings_that_do_not_fit_together_are_refused_and_the_first_one_is_located(
+def test_conflicting_settings_are_refused_with_a_place(
     base: str, changes: Mapping[str, str], expected: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -286,12 +286,12 @@ def test_settings_that_do_not_fit_together_are_refused_and_the_first_one_is_loca
         "remote.log.storage.system.enable=true",
     ],
 )
-def test_what_would_leave_the_node_less_safe_than_asked_for_is_refused(line: str) -> None:
+def test_unsupported_security_plugins_are_refused(line: str) -> None:
     with pytest.raises(ConfigError, match=r"^server\.properties, line 8"):
         BrokerConfig.load(COMBINED + line)
 
 
-def test_a_reporter_class_is_left_out_with_a_warning() -> None:
+def test_a_reporter_class_is_ignored_with_a_warning() -> None:
     config = BrokerConfig.load(COMBINED + "metric.reporters=com.example.Reporter\n")
     assert len(config.warnings) == 1
     assert "metric.reporters" in config.warnings[0]
@@ -306,20 +306,20 @@ def test_controller_listeners_need_a_protocol_once_tls_is_in_use() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
-def test_a_listener_that_should_be_protected_is_never_served_in_plain_text(protocol: str) -> None:
+def test_a_secure_listener_is_never_served_in_plain_text(protocol: str) -> None:
     protocols = f"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:{protocol}\n"
     with pytest.raises(ConfigError, match=f"line 3: Listener CONTROLLER uses {protocol}, which"):
         BrokerConfig.load(COMBINED + protocols)
 
 
-def test_two_listeners_may_share_a_port_on_two_kinds_of_address() -> None:
+def test_an_ipv4_and_an_ipv6_listener_may_share_a_port() -> None:
     text = COMBINED.replace("CONTROLLER://:9093", "CONTROLLER://[::1]:9092").replace(
         "PLAINTEXT://:9092", "PLAINTEXT://127.0.0.1:9092"
     )
     assert [e.host for e in BrokerConfig.load(text).listeners] == ["127.0.0.1", "::1"]
 
 
-def test_an_unadvertised_controller_listener_on_every_interface_takes_the_address_among_the_voters() -> None:
+def test_an_unadvertised_controller_listener_uses_its_voter_address() -> None:
     text = CONTROLLER.replace("localhost:9093\ncontroller.listener", "0.0.0.0:9093\ncontroller.listener")
     assert BrokerConfig.load(text).advertised_controller_listeners[0].host == "localhost"
     without = text.replace("controller.quorum.voters=1@", "controller.quorum.bootstrap.servers=")
@@ -340,7 +340,7 @@ def test_settings_of_a_listener_fall_back_to_those_of_the_node() -> None:
     assert config.warnings == ()
 
 
-def test_requests_in_memory_have_a_limit_that_a_single_request_always_fits_in() -> None:
+def test_the_request_memory_limit_always_fits_one_request() -> None:
     assert BrokerConfig.load(COMBINED).queued_request_bytes == 268_435_456
     larger = BrokerConfig.load(COMBINED, overrides={"socket.request.max.bytes": "1000000000"})
     assert larger.queued_request_bytes == 1_000_000_000
@@ -349,7 +349,7 @@ def test_requests_in_memory_have_a_limit_that_a_single_request_always_fits_in() 
     )
 
 
-def test_values_from_elsewhere_are_resolved_where_a_provider_is_named() -> None:
+def test_references_are_resolved_by_named_providers() -> None:
     providers = (
         "config.providers=env,file\n"
         "config.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider\n"
@@ -384,7 +384,7 @@ def test_values_from_elsewhere_are_resolved_where_a_provider_is_named() -> None:
 # Run time -----------------------------------------------------------------------------------------------
 
 
-def test_settings_of_run_time_win_and_those_of_one_broker_win_over_those_of_all() -> None:
+def test_dynamic_settings_override_static_and_per_broker_override_cluster() -> None:
     config = BrokerConfig.load(COMBINED + "message.max.bytes=10\n")
     changed = config.with_dynamic(
         cluster={"message.max.bytes": "20", "log.retention.ms": "5"}, broker={"message.max.bytes": "30"}
@@ -395,14 +395,14 @@ def test_settings_of_run_time_win_and_those_of_one_broker_win_over_those_of_all(
     assert changed.with_dynamic(cluster={}, broker={})["message.max.bytes"] == 10
 
 
-def test_a_setting_of_run_time_takes_its_other_names_with_it() -> None:
+def test_a_dynamic_setting_overrides_its_synonyms() -> None:
     config = BrokerConfig.load(COMBINED + "log.retention.hours=24\nlog.retention.minutes=600\n")
     changed = config.with_dynamic(cluster={"log.retention.ms": "5"}, broker={})
     assert changed["log.retention.hours"] == 168
     assert changed["log.retention.minutes"] is None
 
 
-def test_settings_of_run_time_that_cannot_apply_are_left_out_and_told() -> None:
+def test_inapplicable_dynamic_settings_are_skipped_with_a_warning() -> None:
     config = BrokerConfig.load(COMBINED)
     changed = config.with_dynamic(
         cluster={
@@ -419,7 +419,7 @@ def test_settings_of_run_time_that_cannot_apply_are_left_out_and_told() -> None:
     assert len(changed.warnings) == 5
 
 
-def test_custom_settings_of_run_time_are_kept() -> None:
+def test_custom_dynamic_settings_are_kept() -> None:
     changed = BrokerConfig.load(COMBINED).with_dynamic(cluster={"my.own": "1"}, broker={})
     assert changed.texts()["my.own"] == "1"
     assert changed.warnings == ()
@@ -428,7 +428,7 @@ def test_custom_settings_of_run_time_are_kept() -> None:
 # No configuration at all --------------------------------------------------------------------------------
 
 
-def test_with_no_configuration_a_node_for_this_machine_comes_up() -> None:
+def test_without_configuration_a_local_node_starts() -> None:
     config = development_config(base_directory="/here")
     assert config.node_id == 1
     assert config.roles == {"broker", "controller"}
@@ -453,6 +453,6 @@ def test_a_development_node_takes_overrides_and_keeps_its_controller() -> None:
     assert config.cluster_id == "abc"
 
 
-def test_variables_that_name_the_roles_are_a_configuration_of_their_own() -> None:
+def test_variables_with_process_roles_are_a_complete_configuration() -> None:
     with pytest.raises(ConfigError, match=r"node\.id"):
         development_config(environment={"KAFKA_PROCESS_ROLES": "broker"})

@@ -1,4 +1,4 @@
-"""Settings with their sources: what DescribeConfigs and CreateTopics tell."""
+"""Settings with their sources, in DescribeConfigs and CreateTopics."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def test_unlimited_retention_is_minus_one_whatever_the_unit() -> None:
     assert topic_value(config_with(static={"log.retention.hours": "-1"}), {}, "retention.ms") == -1
 
 
-def test_an_override_that_this_version_cannot_read_counts_as_not_there() -> None:
+def test_an_unreadable_override_is_ignored() -> None:
     config = config_with(static={"compression.type": "lz4"})
     assert topic_value(config, {"compression.type": "brotli"}, "compression.type") == "lz4"
 
 
-def test_all_places_that_say_something_about_a_topic_setting_are_told_strongest_first() -> None:
+def test_synonyms_of_a_topic_setting_are_listed_strongest_first() -> None:
     config = config_with(
         static={"log.retention.hours": "24", "log.retention.minutes": "600"},
         cluster={"log.retention.ms": "99999"},
@@ -90,12 +90,12 @@ def test_all_places_that_say_something_about_a_topic_setting_are_told_strongest_
     )
 
 
-def test_a_weaker_name_alone_leaves_a_topic_setting_a_default_without_synonyms() -> None:
+def test_a_weaker_name_alone_counts_as_default_without_synonyms() -> None:
     entry = only(describe_topic(config_with(static={"log.roll.hours": "2"}), {}, ["segment.ms"]))
     assert (entry.value, entry.source, entry.synonyms) == ("7200000", Source.DEFAULT, ())
 
 
-def test_a_topic_lists_every_setting_but_internal_ones_only_when_set() -> None:
+def test_a_topic_lists_internal_settings_only_if_set() -> None:
     config = config_with()
     names = [entry.name for entry in describe_topic(config, {})]
     assert len(names) == 33
@@ -104,7 +104,7 @@ def test_a_topic_lists_every_setting_but_internal_ones_only_when_set() -> None:
     assert len(with_internal) == 34
 
 
-def test_whoever_creates_a_topic_is_told_the_true_source_of_each_setting() -> None:
+def test_the_create_response_has_the_true_source_of_each_setting() -> None:
     config = config_with(static={"log.roll.hours": "2"}, cluster={"message.max.bytes": "7"})
     entries = {entry.name: entry for entry in describe_created_topic(config, {"retention.ms": "5"})}
     assert (entries["segment.ms"].value, entries["segment.ms"].source) == ("7200000", Source.STATIC_BROKER)
@@ -114,7 +114,7 @@ def test_whoever_creates_a_topic_is_told_the_true_source_of_each_setting() -> No
     assert len(entries) == 33
 
 
-def test_a_broker_lists_what_is_defined_and_what_else_was_given() -> None:
+def test_a_broker_lists_defined_and_custom_settings() -> None:
     config = config_with(
         static={"some.key": "x", "ssl.key.password": "p"}, cluster={"leader.replication.throttled.rate": "7"}
     )
@@ -141,7 +141,7 @@ def test_a_broker_lists_what_is_defined_and_what_else_was_given() -> None:
     assert entries["broker.id"].source is Source.STATIC_BROKER
 
 
-def test_a_broker_setting_shows_its_value_after_run_time_took_over() -> None:
+def test_a_broker_setting_shows_its_dynamic_value() -> None:
     config = config_with(static={"log.retention.hours": "24"}, broker={"log.retention.ms": "5"})
     hours = only(describe_broker(config, ["log.retention.hours"]))
     assert hours.value == "168"
@@ -158,7 +158,7 @@ def test_a_setting_of_a_listener_names_the_one_behind_it() -> None:
     ]
 
 
-def test_the_cluster_lists_only_what_is_set_for_all_brokers() -> None:
+def test_the_cluster_lists_only_settings_for_all_brokers() -> None:
     config = config_with(cluster={"message.max.bytes": "7", "my.own": "v"}, broker={"num.io.threads": "9"})
     entries = describe_cluster(config)
     assert [(entry.name, entry.value, entry.source) for entry in entries] == [
@@ -168,7 +168,7 @@ def test_the_cluster_lists_only_what_is_set_for_all_brokers() -> None:
     assert entries[0].synonyms == (Synonym("message.max.bytes", "7", Source.DYNAMIC_DEFAULT_BROKER),)
 
 
-def test_a_group_takes_what_the_broker_says_unless_it_says_it_itself() -> None:
+def test_a_group_setting_defaults_to_the_brokers() -> None:
     config = config_with(static={"group.consumer.session.timeout.ms": "50000"})
     entry = only(describe_group(config, {}, ["consumer.session.timeout.ms"]))
     assert (entry.value, entry.source) == ("50000", Source.STATIC_BROKER)

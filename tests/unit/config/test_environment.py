@@ -23,14 +23,14 @@ from ottla.config.environment import listeners_from_advertised, setting_name, se
         ("PATH", None),
     ],
 )
-def test_a_variable_stands_for_a_setting(variable: str, name: str | None) -> None:
+def test_a_variable_maps_to_a_setting(variable: str, name: str | None) -> None:
     assert setting_name(variable) == name
 
 
-def test_other_variables_are_no_settings() -> None:
+def test_other_variables_are_ignored() -> None:
     found = settings({"HOME": "/root", "KAFKA_NODE_ID": "1", "KAFKA_VERSION": "4"})
     assert found == {"node.id": ("1", "KAFKA_NODE_ID")}
 
 
-def test_listeners_are_made_from_advertised_ones() -> None:
+def test_listeners_are_derived_from_advertised_ones() -> None:
     assert listeners_from_advertised("A://h:1,B://[::1]:2") == "A://0.0.0.0:1,B://0.0.0.0:2"

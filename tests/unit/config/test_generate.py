@@ -1,4 +1,4 @@
-"""docs/configuration.md is what the definitions make of it."""
+"""docs/configuration.md matches the definitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_the_document_names_every_setting() -> None:
             assert f"| `{name}` |" in text
 
 
-def test_check_fails_until_the_document_is_made(
+def test_check_fails_until_the_document_is_generated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

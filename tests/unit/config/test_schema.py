@@ -1,4 +1,4 @@
-"""The definition files: complete, well formed, and readable by everything that uses them."""
+"""The definition files: complete, well formed, and usable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_settings_are_sorted_by_name(kind: ResourceType) -> None:
 
 
 @pytest.mark.parametrize(("kind", "name"), EVERY)
-def test_every_setting_takes_its_own_default_and_has_a_sentence(kind: ResourceType, name: str) -> None:
+def test_every_setting_accepts_its_default_and_has_a_description(kind: ResourceType, name: str) -> None:
     found = definitions(kind)[name]
     if found.default is not None:
         assert found.parse(found.default) == found.default_value

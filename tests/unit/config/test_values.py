@@ -1,4 +1,4 @@
-"""Texts of settings: what they parse to, what is refused with which sentence, how values are shown."""
+"""Texts of settings: parsing, errors, and formatting."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_text_becomes_a_value_of_its_type(kind: ConfigType, text: str, value: 
         (ConfigType.LIST, "id@host:port list", "a@b:1", "Failed to parse voter ID as an integer from a"),
     ],
 )
-def test_a_text_that_does_not_fit_is_refused_with_kafkas_sentence(
+def test_an_invalid_text_is_refused_with_kafkas_message(
     kind: ConfigType, valid: str, text: str, sentence: str
 ) -> None:
     with pytest.raises(InvalidValue) as caught:
@@ -149,7 +149,7 @@ def test_a_repeated_entry_of_a_list_counts_once() -> None:
         (ConfigType.STRING, "latest, earliest or by_duration:<ISO duration>", "by_duration:P1DT2H3M4.5S"),
     ],
 )
-def test_a_text_that_fits_is_taken(kind: ConfigType, valid: str, text: str) -> None:
+def test_a_valid_text_is_accepted(kind: ConfigType, valid: str, text: str) -> None:
     assert parse("x", kind, valid, text) is not None
 
 
@@ -186,7 +186,7 @@ def test_values_are_shown_as_kafka_shows_them(value: Value, text: str | None) ->
 
 
 @given(st.floats(allow_nan=False))
-def test_a_shown_number_reads_back_as_itself(number: float) -> None:
+def test_a_printed_number_parses_to_itself(number: float) -> None:
     text = show(number)
     assert text is not None
     assert parse("x", ConfigType.DOUBLE, "", text) == number
@@ -205,5 +205,5 @@ def test_a_shown_number_reads_back_as_itself(number: float) -> None:
         ("h:x", None),
     ],
 )
-def test_host_and_port_are_parted(text: str, expected: tuple[str, int] | None) -> None:
+def test_host_and_port_are_split(text: str, expected: tuple[str, int] | None) -> None:
     assert split_host_port(text) == expected

@@ -1,4 +1,4 @@
-"""Java's habits that show in what Kafka's tools print."""
+"""Java's behaviour in the output of Kafka's tools."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ottla.wire.errors import GroupIdNotFound, NonEmptyGroup, TopicAuthorization
     ("text", "expected"),
     [("", 0), ("a", 97), ("topic", 110546223), ("polygenelubricants", 2**31), ("ä", 228)],
 )
-def test_texts_hash_as_in_java(text: str, expected: int) -> None:
+def test_strings_hash_as_in_java(text: str, expected: int) -> None:
     assert string_hash(text) == expected
 
 
-def test_keys_come_in_the_order_of_their_buckets_and_of_their_coming_within_one() -> None:
-    # "Aa" and "BB" have the same hash: they stay as they came.
+def test_keys_are_ordered_by_bucket_and_then_by_insertion() -> None:
+    # "Aa" and "BB" have the same hash: they keep their order.
     assert map_order(["b", "BB", "Aa", "a"], string_hash) == ["BB", "Aa", "a", "b"]
     assert map_order(["b", "Aa", "BB", "a"], string_hash) == ["Aa", "BB", "a", "b"]
 
@@ -58,7 +58,7 @@ def test_numbers_are_written_as_in_java(value: float, expected: str) -> None:
     assert double_text(value) == expected
 
 
-def test_errors_are_written_with_their_class_and_a_text_where_the_broker_sent_none() -> None:
+def test_errors_are_printed_with_class_and_default_message() -> None:
     assert message_of(GroupIdNotFound("Group g not found.")) == "Group g not found."
     assert text_of(GroupIdNotFound()) == (
         "org.apache.kafka.common.errors.GroupIdNotFoundException: The group id does not exist."

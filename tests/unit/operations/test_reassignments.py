@@ -1,4 +1,4 @@
-"""Plans for reassignments: what a file may say, and which replicas a throttle holds for."""
+"""Plans for reassignments: valid files, and the replicas that a throttle covers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.operations.reassignments import Move, moves_of, throttled_replicas
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
 
-def test_a_plan_is_read_as_it_is_written() -> None:
+def test_a_plan_survives_a_round_trip() -> None:
     text = plan_text({A1: [2, 3], A0: [1]}, {(A1, 3): "/data/3"})
     assert [row["partition"] for row in json.loads(text)["partitions"]] == [0, 1]
     plan = read_plan(text)
@@ -37,12 +37,12 @@ def test_a_plan_is_read_as_it_is_written() -> None:
         ('{"version": 2}', "Not supported version"),
     ],
 )
-def test_a_plan_that_makes_no_sense_is_refused(text: str, told: str) -> None:
+def test_an_invalid_plan_is_refused(text: str, told: str) -> None:
     with pytest.raises(Failure, match=told):
         check_plan(read_plan(text))
 
 
-def test_topics_and_brokers_come_once() -> None:
+def test_topics_and_brokers_must_be_unique() -> None:
     assert read_topics('{"topics": [{"topic": "b"}, {"topic": "a"}]}') == ["b", "a"]
     assert read_brokers("3,1") == [3, 1]
     with pytest.raises(Failure, match=r"\[a\]"):
@@ -53,7 +53,7 @@ def test_topics_and_brokers_come_once() -> None:
         read_brokers("1,one")
 
 
-def test_what_is_under_way_keeps_its_sources() -> None:
+def test_a_reassignment_in_progress_keeps_its_sources() -> None:
     under_way = {
         A0: Reassignment(replicas=(1, 2, 3), adding=(3,), removing=(1,)),
         B0: Reassignment(replicas=(1, 2), adding=(2,), removing=(1,)),

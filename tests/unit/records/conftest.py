@@ -1,4 +1,4 @@
-"""The kernel in both of its forms: a test that takes the fixture `kernel` runs on each of them."""
+"""The kernel in both forms: a test with the fixture `kernel` runs on each of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLAIN = ottla.records.plain_kernel()
 
 
 def compiled_kernel() -> ModuleType:
-    """The compiled form. Where a C compiler is, its absence is a fault of the build, not a reason to skip."""
+    """The compiled form. If there is a C compiler, a missing form is a build error, not a reason to skip."""
     if ottla.records.is_compiled(ottla.records.kernel):
         return ottla.records.kernel
     compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
@@ -29,7 +29,7 @@ def compiled_kernel() -> ModuleType:
 
 @pytest.fixture(params=["compiled", "plain"])
 def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """One form of the kernel, used by the whole of ottla.records while the test runs."""
+    """One form of the kernel, which all of ottla.records uses during the test."""
     form = compiled_kernel() if request.param == "compiled" else PLAIN
     monkeypatch.setattr(validate, "kernel", form)
     monkeypatch.setattr(record, "kernel", form)
@@ -38,13 +38,13 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> M
 
 @pytest.fixture
 def both_kernels() -> tuple[ModuleType, ModuleType]:
-    """(compiled, plain), for tests that they agree."""
+    """(compiled, plain), for tests that compare them."""
     return compiled_kernel(), PLAIN
 
 
 @pytest.fixture
 def without_isal(monkeypatch: pytest.MonkeyPatch) -> Callable[[], ModuleType]:
-    """Loads ottla.records.compression as it is where isal is not installed."""
+    """Load ottla.records.compression as on a machine without isal."""
     import importlib.util
     import sys
 
@@ -61,7 +61,7 @@ def without_isal(monkeypatch: pytest.MonkeyPatch) -> Callable[[], ModuleType]:
 
 
 def forms_of(name: str) -> Iterator[ModuleType]:
-    """The compiled form of a module, if there is one, and the plain one."""
+    """The compiled form of a module, if it exists, and the plain one."""
     compiled_kernel()
     yield ottla.records.load_kernel(name)
     yield ottla.records.plain_kernel(name)

@@ -1,4 +1,4 @@
-"""Batches to test with: some fixed, some from hypothesis, and ways to break them."""
+"""Sample batches: some fixed, some from hypothesis, and functions that damage them."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def batch_of(count: int = 3, codec: Codec = Codec.NONE) -> bytearray:
 
 
 def with_header(batch: bytes | bytearray, **changes: int) -> bytearray:
-    """The batch with other header fields and a CRC that fits them."""
+    """The batch with other header fields and a matching CRC."""
     changed = bytearray(batch)
     write_header(changed, 0, read_header(changed)._replace(**changes))
     return changed
 
 
 def with_body(batch: bytes | bytearray, body: bytes | bytearray) -> bytearray:
-    """The header of `batch` before other records; length and CRC fit."""
+    """The header of `batch` in front of other records, with matching length and CRC."""
     changed = bytearray(batch[:61]) + body
     header: BatchHeader = read_header(batch)
     write_header(changed, 0, header._replace(length=len(changed) - 12))
@@ -49,7 +49,7 @@ def with_body(batch: bytes | bytearray, body: bytes | bytearray) -> bytearray:
 
 
 def mutations(data: st.DataObject, original: bytes, changes_max: int = 3) -> bytearray:
-    """`original` with a few bytes changed, cut out or put in."""
+    """`original` with a few bytes changed, deleted or inserted."""
     mutated = bytearray(original)
     for _ in range(data.draw(st.integers(1, changes_max))):
         kind = data.draw(st.sampled_from(["set", "cut", "insert"]))

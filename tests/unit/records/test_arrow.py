@@ -29,7 +29,7 @@ any_form = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, 
 
 @pytest.fixture(params=["compiled", "plain"])
 def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The modules of the columnar way, all compiled or all plain."""
+    """The columnar modules, all compiled or all plain."""
     if request.param == "compiled":
         names = ("reader", "builder", "columns", "rows")
         found = {name: next(iter(forms_of(name))) for name in names}
@@ -97,7 +97,7 @@ def test_many_records_with_large_values_become_columns_in_parts(kernel: Any) -> 
     assert reader.next_offset == 3000
 
 
-def test_several_readers_share_one_batch_and_their_topics_are_told_apart(kernel: Any) -> None:
+def test_several_readers_share_one_batch(kernel: Any) -> None:
     collector = arrow.Collector()
     for topic, partition in (("a", 0), ("b", 1), ("a", 2)):
         data = build_batch([Record(0, NOW, None, b"v")], log_append_time=NOW + 5)
@@ -110,7 +110,7 @@ def test_several_readers_share_one_batch_and_their_topics_are_told_apart(kernel:
     assert batch.column("timestamp").cast(pa.int64()).to_pylist() == [NOW + 5] * 3
 
 
-def test_a_header_name_that_is_no_text_is_replaced_as_in_single_records(kernel: Any) -> None:
+def test_an_invalid_header_name_is_replaced_as_in_single_records(kernel: Any) -> None:
     data = build_batch([Record(0, NOW, None, None, (("né", b"v"),))])
     at = data.index("é".encode())
     data[at] = 0xFF
@@ -119,13 +119,13 @@ def test_a_header_name_that_is_no_text_is_replaced_as_in_single_records(kernel: 
     assert batch.column("headers").to_pylist() == [[{"key": record.headers[0][0], "value": b"v"}]]
 
 
-def test_nothing_collected_is_an_empty_batch(kernel: Any) -> None:
+def test_an_empty_collector_gives_an_empty_batch(kernel: Any) -> None:
     assert collected(kernel, b"").num_rows == 0
 
 
 @any_form
 @given(data=st.data())
-def test_broken_bytes_are_called_corrupt_after_the_rows_before_them(kernel: Any, data: st.DataObject) -> None:
+def test_corrupt_bytes_raise_after_the_rows_before_them(kernel: Any, data: st.DataObject) -> None:
     sound = build_batch([Record(0, NOW, b"k", b"v", (("h", b"1"),))] * 4)
     broken = with_body(sound, mutations(data, bytes(sound)[61:]))
     try:
@@ -136,7 +136,8 @@ def test_broken_bytes_are_called_corrupt_after_the_rows_before_them(kernel: Any,
 
 
 def rebuilt(kernel: Any, table: Any, partitions: int = 1, **columns: Any) -> list[list[Record]]:
-    """What is in the batches that the rows become: the rows without a place, then those of each partition."""
+    """The contents of the batches built from the rows: rows without a partition first, then each
+    partition's."""
     rows = arrow.rows_of(table, now_ms=NOW, **columns)
     starts = rows.arrange(partitions)
     assert starts[-1] == table.num_rows
@@ -155,9 +156,7 @@ def rebuilt(kernel: Any, table: Any, partitions: int = 1, **columns: Any) -> lis
 
 @any_form
 @given(records=RECORDS, cut=st.integers(0, 4))
-def test_what_was_columns_becomes_the_same_records_again(
-    kernel: Any, records: list[Record], cut: int
-) -> None:
+def test_columns_become_the_same_records_again(kernel: Any, records: list[Record], cut: int) -> None:
     batch = collected(kernel, build_batch(records)).slice(cut)
     (keyless, keyed) = rebuilt(
         kernel, batch, key="key", value="value", headers="headers", timestamp="timestamp"
@@ -170,7 +169,7 @@ def test_what_was_columns_becomes_the_same_records_again(
     assert [one._replace(offset=0) for one in keyed] == [one for one in wanted if one.key is not None]
 
 
-def test_rows_go_by_their_key_as_java_hashes_it_or_where_they_say(kernel: Any) -> None:
+def test_rows_are_partitioned_by_javas_key_hash_or_explicitly(kernel: Any) -> None:
     keys = [b"", b"a", b"ab", b"abc", b"abcd", None, b"\xff" * 9, "kä".encode() * 5]
     table = pa.record_batch({"key": keys, "value": [str(index) for index in range(8)]})
     found = rebuilt(kernel, table, 5, key="key", value="value")
@@ -190,21 +189,21 @@ def test_rows_go_by_their_key_as_java_hashes_it_or_where_they_say(kernel: Any) -
     [pa.binary(), pa.large_binary(), pa.string(), pa.large_string(), pa.binary(2), pa.string_view()],
     ids=str,
 )
-def test_every_kind_of_text_and_bytes_is_taken(kernel: Any, kind: Any) -> None:
+def test_every_string_and_binary_type_is_accepted(kernel: Any, kind: Any) -> None:
     table = pa.record_batch({"v": pa.array([b"ab", None, b"cd", b"ef"], pa.binary()).cast(kind)}).slice(1)
     (found, _) = rebuilt(kernel, table, key=None, value="v")
     assert [record.value for record in found] == [None, b"cd", b"ef"]
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_times_of_every_unit_are_taken_and_missing_ones_are_now(kernel: Any, unit: str) -> None:
+def test_every_time_unit_is_accepted_and_null_means_now(kernel: Any, unit: str) -> None:
     times = pa.array([datetime(2020, 1, 1), None], pa.timestamp(unit))  # noqa: DTZ001
     table = pa.record_batch({"v": [b"a", b"b"], "t": times})
     (found, _) = rebuilt(kernel, table, key=None, value="v", timestamp="t")
     assert [record.timestamp for record in found] == [1577836800000, NOW]
 
 
-def test_columns_that_cannot_be_are_refused_in_words(kernel: Any) -> None:
+def test_invalid_columns_are_refused_with_a_message(kernel: Any) -> None:
     table = pa.record_batch(
         {"v": [1.5], "p": [9], "h": [[1]], "n": [[{"key": None, "value": b""}]], "b": [b""]}
     )

@@ -60,7 +60,7 @@ def test_a_header_is_read_field_by_field() -> None:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_attribute_bits_are_told_apart(codec: Codec) -> None:
+def test_attribute_bits_are_decoded(codec: Codec) -> None:
     records = [Record(0, 100, b"k", b"v")]
     plain = read_header(build_batch(records, codec=codec))
     assert (plain.codec, plain.timestamp_type, plain.delete_horizon_ms) == (
@@ -84,7 +84,7 @@ def test_attribute_bits_are_told_apart(codec: Codec) -> None:
     assert full.max_timestamp == 7
 
 
-def test_codecs_are_found_by_the_names_of_the_configuration() -> None:
+def test_codecs_are_found_by_configuration_name() -> None:
     assert [Codec.from_name(name) for name in ("none", "uncompressed", "gzip", "snappy", "lz4", "zstd")] == [
         Codec.NONE,
         *Codec,
@@ -94,7 +94,7 @@ def test_codecs_are_found_by_the_names_of_the_configuration() -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_old_messages_read_to_the_same_shape(magic: int) -> None:
+def test_old_messages_are_read_into_the_same_header(magic: int) -> None:
     message = legacy_message(magic, offset=9, timestamp=77, attributes=0x08)
     header = read_header(message)
     assert header.length_bytes == len(message)
@@ -107,12 +107,12 @@ def test_old_messages_read_to_the_same_shape(magic: int) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 16, 17, 30, 60])
-def test_too_few_bytes_are_no_header(length: int) -> None:
+def test_too_few_bytes_are_corrupt(length: int) -> None:
     with pytest.raises(CorruptMessage):
         read_header(batch_of()[:length])
 
 
-def test_nonsense_is_no_header() -> None:
+def test_an_impossible_header_is_corrupt() -> None:
     for changes in ({"magic": 3}, {"magic": -1}, {"length": HEADER_BYTES - 13}, {"length": -1}):
         broken = bytearray(batch_of())
         broken[8:12] = struct.pack(">i", changes.get("length", len(broken) - 12))
@@ -123,7 +123,7 @@ def test_nonsense_is_no_header() -> None:
             list(iterate_headers(broken))
 
 
-def test_iterating_stops_before_a_batch_that_is_not_all_there() -> None:
+def test_iteration_stops_before_an_incomplete_batch() -> None:
     first, second = batch_of(2), batch_of(5)
     both = first + legacy_message(1, 3) + second
     lengths = [len(first), len(legacy_message(1, 3)), len(second)]
@@ -135,7 +135,7 @@ def test_iterating_stops_before_a_batch_that_is_not_all_there() -> None:
         assert whole_batches_end(both, 0, end) == (whole[-1] if whole else 0)
 
 
-def test_a_changed_byte_under_the_crc_is_found_and_one_outside_is_not() -> None:
+def test_the_crc_detects_changed_bytes_that_it_covers() -> None:
     batch = batch_of()
     header = read_header(batch)
     check_crc(batch, 0, header)
@@ -150,7 +150,7 @@ def test_a_changed_byte_under_the_crc_is_found_and_one_outside_is_not() -> None:
     check_crc(batch, 0, moved)
 
 
-def test_a_wrong_or_cut_off_batch_has_no_right_crc() -> None:
+def test_a_damaged_or_truncated_batch_fails_the_crc() -> None:
     batch = batch_of()
     header = read_header(batch)
     with pytest.raises(CorruptMessage, match="cut off"):
@@ -160,14 +160,14 @@ def test_a_wrong_or_cut_off_batch_has_no_right_crc() -> None:
 
 
 def test_the_crc_is_castagnoli() -> None:
-    # The check value of CRC-32C, in the place of the bytes under the checksum.
+    # The check value of CRC-32C, in place of the bytes that the checksum covers.
     batch = bytearray(12 + 9) + b"123456789"
     header = BatchHeader(0, len(batch) - 12, 0, 2, 0xE3069283, 0, 0, 0, 0, 0, 0, 0, 0)
     assert crc_matches(batch, 0, header)
 
 
 @given(sequence=st.integers(0, 2**31 - 1), by=st.integers(0, 2**31 - 1))
-def test_sequences_go_round(sequence: int, by: int) -> None:
+def test_sequence_numbers_wrap(sequence: int, by: int) -> None:
     assert increment_sequence(sequence, by) == (sequence + by) % 2**31
     assert decrement_sequence(increment_sequence(sequence, by), by) == sequence
 

@@ -1,4 +1,4 @@
-"""A producer's open batch: its bytes, when it is full, and what may change after it is built."""
+"""A producer's open batch: its bytes, its limit, and the allowed changes after it is built."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def filled(builder: ModuleType, records: list[Record], codec: Codec = Codec.NONE
 
 @any_form
 @given(records=RECORDS)
-def test_the_bytes_are_those_of_the_other_encoder(builder: ModuleType, records: list[Record]) -> None:
+def test_both_encoders_build_the_same_bytes(builder: ModuleType, records: list[Record]) -> None:
     assert filled(builder, records) == build_batch(records)
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_every_codec_gives_the_records_back(builder: ModuleType, codec: Codec) -> None:
+def test_records_survive_every_codec(builder: ModuleType, codec: Codec) -> None:
     records = [Record(index, NOW + index, b"k%d" % index, b"v" * index, ()) for index in range(200)]
     built = filled(builder, records, codec)
     assert list(read_records(built)) == records
@@ -39,7 +39,7 @@ def test_every_codec_gives_the_records_back(builder: ModuleType, codec: Codec) -
 
 
 @pytest.mark.parametrize("timestamps", [(2**63 - 1, -1, 0), (-1, 2**63 - 1), (5, 3, 9), (-1, -1)])
-def test_timestamps_may_be_anywhere_from_none_to_the_largest(
+def test_any_timestamp_from_minus_one_on_is_accepted(
     builder: ModuleType, timestamps: tuple[int, ...]
 ) -> None:
     records = [Record(index, at, None, b"v", ()) for index, at in enumerate(timestamps)]
@@ -48,7 +48,7 @@ def test_timestamps_may_be_anywhere_from_none_to_the_largest(
     assert read_header(built).max_timestamp == max(timestamps)
 
 
-def test_a_time_before_1970_is_refused_and_leaves_the_batch_as_it_was(builder: ModuleType) -> None:
+def test_a_timestamp_before_1970_is_refused_without_side_effects(builder: ModuleType) -> None:
     batch = builder.BatchBuilder(batch_size=100)
     with pytest.raises(ValueError, match="before 1970"):
         batch.append(-2, b"k", b"v")
@@ -56,7 +56,7 @@ def test_a_time_before_1970_is_refused_and_leaves_the_batch_as_it_was(builder: M
 
 
 @pytest.mark.parametrize("form", [bytes, bytearray, memoryview])
-def test_every_kind_of_buffer_is_taken(builder: ModuleType, form: type) -> None:
+def test_every_kind_of_buffer_is_accepted(builder: ModuleType, form: type) -> None:
     batch = builder.BatchBuilder(batch_size=1000)
     assert batch.append(NOW, form(b"key"), form(b"value"), [("name", form(b"x")), ("none", None)])
     (found,) = read_records(batch.build())
@@ -64,7 +64,7 @@ def test_every_kind_of_buffer_is_taken(builder: ModuleType, form: type) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["text", 5, [1], 2.5])
-def test_what_is_no_buffer_is_a_type_error(builder: ModuleType, wrong: object) -> None:
+def test_a_non_buffer_is_a_type_error(builder: ModuleType, wrong: object) -> None:
     batch = builder.BatchBuilder(batch_size=1000)
     with pytest.raises(TypeError):
         batch.append(NOW, wrong, b"")
@@ -75,7 +75,7 @@ def test_what_is_no_buffer_is_a_type_error(builder: ModuleType, wrong: object) -
     assert batch.count == 0
 
 
-def test_a_batch_takes_records_up_to_its_size_and_the_first_one_whatever_its_size(
+def test_a_batch_has_a_size_limit_except_for_its_first_record(
     builder: ModuleType,
 ) -> None:
     batch = builder.BatchBuilder(batch_size=500)
@@ -91,7 +91,7 @@ def test_a_batch_takes_records_up_to_its_size_and_the_first_one_whatever_its_siz
     assert large.build() == build_batch([Record(0, NOW, b"k", b"v" * 10_000)])
 
 
-def test_a_batch_with_a_ratio_takes_more_plain_bytes_and_tells_what_it_became(builder: ModuleType) -> None:
+def test_the_compression_ratio_raises_the_limit_on_plain_bytes(builder: ModuleType) -> None:
     def plain_bytes(ratio: float) -> int:
         batch = builder.BatchBuilder(codec=Codec.ZSTD, batch_size=10_000, ratio=ratio)
         while batch.append(NOW, None, b"v" * 100):
@@ -105,7 +105,7 @@ def test_a_batch_with_a_ratio_takes_more_plain_bytes_and_tells_what_it_became(bu
     assert plain_bytes(0.1) > 80_000
 
 
-def test_a_ratio_gets_worse_at_once_and_better_step_by_step(builder: ModuleType) -> None:
+def test_the_ratio_rises_at_once_and_falls_in_steps(builder: ModuleType) -> None:
     assert builder.next_ratio(1.0, 0.2) == pytest.approx(0.995)
     assert builder.next_ratio(0.201, 0.2) == 0.2
     assert builder.next_ratio(0.2, 0.9) == 0.9
@@ -114,9 +114,7 @@ def test_a_ratio_gets_worse_at_once_and_better_step_by_step(builder: ModuleType)
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
-def test_a_built_batch_takes_nothing_more_but_another_producer_state(
-    builder: ModuleType, codec: Codec
-) -> None:
+def test_a_built_batch_accepts_only_a_new_producer_state(builder: ModuleType, codec: Codec) -> None:
     batch = builder.BatchBuilder(codec=codec, batch_size=1000)
     batch.append(NOW, b"k", b"v")
     first = bytes(batch.build(producer_id=7, producer_epoch=1, base_sequence=30))
@@ -131,7 +129,7 @@ def test_a_built_batch_takes_nothing_more_but_another_producer_state(
     assert list(read_records(first)) == list(read_records(second))
 
 
-def test_a_batch_that_makes_no_sense_is_not_built(builder: ModuleType) -> None:
+def test_an_invalid_batch_is_not_built(builder: ModuleType) -> None:
     batch = builder.BatchBuilder(batch_size=1000)
     with pytest.raises(ValueError, match="at least one"):
         batch.build()

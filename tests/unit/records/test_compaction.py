@@ -1,4 +1,4 @@
-"""What compaction leaves of batches, against a plain dictionary of keys."""
+"""Compaction of batches, compared with a plain dictionary of keys."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def records_of(kept: Kept) -> list[Record]:
     st.lists(st.tuples(RECORDS, st.sampled_from(Codec), st.booleans()), min_size=1, max_size=6),
     st.integers(0, 30),
 )
-def test_the_last_value_of_each_key_stays_with_its_offset_and_in_order(
+def test_the_last_value_of_each_key_is_kept_in_order(
     content: list[tuple[list[Record], Codec, bool]], start_offset: int
 ) -> None:
     batches: list[bytearray] = []
@@ -99,7 +99,7 @@ def test_the_last_value_of_each_key_stays_with_its_offset_and_in_order(
     assert result == expected
 
 
-def test_a_batch_that_stays_whole_is_not_copied() -> None:
+def test_an_unchanged_batch_is_not_copied() -> None:
     batch = batch_of((b"a", b"1"), (b"b", b"2"))
     kept = compacted(batch, mapped(batch))
     assert isinstance(kept.batch, memoryview)
@@ -107,7 +107,7 @@ def test_a_batch_that_stays_whole_is_not_copied() -> None:
     assert kept[1:] == (2, 2, 0)
 
 
-def test_a_batch_of_which_nothing_stays_is_dropped() -> None:
+def test_an_empty_batch_is_dropped() -> None:
     batch = batch_of((b"a", b"1"), (None, b"2"))
     newer = batch_of((b"a", b"3"), base_offset=2)
     assert compacted(batch, mapped(batch, newer)) == Kept(None, 2, 0, 1)
@@ -144,20 +144,20 @@ def test_an_emptied_batch_keeps_producer_sequence_and_offsets() -> None:
         -1,
     )
     assert header.max_timestamp == 1001
-    # Cleaned once more, it stays or goes as a whole.
+    # A second cleaning keeps or drops it completely.
     emptied = bytearray(kept.batch)
     assert compacted(emptied, mapped(), Verdict(retain_empty=True)).batch == emptied
     assert compacted(emptied, mapped()).batch is None
 
 
-def test_records_of_an_aborted_transaction_go_whatever_their_keys() -> None:
+def test_aborted_records_are_dropped_whatever_their_keys() -> None:
     batch = batch_of((b"a", b"1"), producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
     assert compacted(batch, mapped(), Verdict(discard_records=True)) == Kept(None, 1, 0, 0)
     kept = compacted(batch, mapped(), Verdict(discard_records=True, retain_empty=True))
     assert records_of(kept) == []
 
 
-def test_a_tombstone_gets_a_horizon_and_goes_when_it_is_over() -> None:
+def test_a_tombstone_gets_a_delete_horizon_and_expires() -> None:
     batch = batch_of((b"a", b"1"), (b"b", None), (b"c", b"3"))
     first = compacted(batch, mapped(batch))
     assert first.batch is not None
@@ -174,7 +174,7 @@ def test_a_tombstone_gets_a_horizon_and_goes_when_it_is_over() -> None:
     assert [record.timestamp for record in records_of(over)] == [1000, 1002]
 
 
-def test_the_timestamps_are_those_of_the_records_that_stay() -> None:
+def test_timestamps_come_from_the_kept_records() -> None:
     batch = batch_of((b"a", b"1"), (b"b", b"2"), (b"a", b"3"), (b"c", b"4"))
     newer = batch_of((b"c", b"5"), base_offset=4)
     kept = compacted(batch, mapped(batch, newer))
@@ -183,7 +183,7 @@ def test_the_timestamps_are_those_of_the_records_that_stay() -> None:
     assert header.timestamp_type == TimestampType.CREATE_TIME
 
 
-def test_a_marker_waits_for_its_horizon() -> None:
+def test_a_marker_is_kept_until_its_horizon() -> None:
     marker = end_txn_marker(commit=True, producer_id=5, producer_epoch=0, coordinator_epoch=1, timestamp=1000)
     assert compacted(marker, mapped()).batch == marker
     kept = compacted(marker, mapped(), Verdict(set_horizon=True))
@@ -196,7 +196,7 @@ def test_a_marker_waits_for_its_horizon() -> None:
     assert compacted(again, mapped(), Verdict(discard_records=True)).batch is None
 
 
-def test_a_full_map_judges_only_what_it_knows() -> None:
+def test_a_full_map_compacts_only_known_offsets() -> None:
     batch = batch_of(*((bytes([number]), b"v") for number in range(10)), (b"\0", b"w"))
     key_map = KeyMap(4, SECRET, load_factor=0.75)
     assert not key_map.add(batch, 0, read_header(batch), 0)
@@ -205,7 +205,7 @@ def test_a_full_map_judges_only_what_it_knows() -> None:
 
 
 @pytest.mark.parametrize("slots", [-1, 0, 1, 2, 3])
-def test_even_the_smallest_map_takes_one_key(slots: int) -> None:
+def test_even_the_smallest_map_accepts_one_key(slots: int) -> None:
     batch = batch_of((b"a", b"1"))
     assert mapped(batch, slots=slots).latest_offset == 0
 
@@ -241,7 +241,7 @@ def message(offset: int, key: bytes | None, value: bytes | None, attributes: int
     return bytearray(struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body)
 
 
-def test_old_messages_stay_or_go_one_by_one() -> None:
+def test_old_messages_are_kept_or_dropped_individually() -> None:
     messages = [message(0, b"a", b"1"), message(1, b"b", None), message(2, b"a", b"2")]
     key_map = mapped(*messages)
     assert [compacted(one, key_map).batch for one in messages] == [None, messages[1], messages[2]]
@@ -263,7 +263,7 @@ def test_a_part_of_an_old_compressed_set_becomes_a_new_batch() -> None:
     assert compacted(alone, mapped(alone)).batch == alone
 
 
-def test_an_old_message_whose_place_must_be_kept_becomes_an_empty_batch() -> None:
+def test_a_required_old_message_becomes_an_empty_batch() -> None:
     old = message(3, b"a", b"1")
     kept = compacted(old, mapped(old, batch_of((b"a", b"2"), base_offset=4)), Verdict(retain_empty=True))
     header = read_header(kept.batch or b"")
@@ -271,5 +271,5 @@ def test_an_old_message_whose_place_must_be_kept_becomes_an_empty_batch() -> Non
 
 
 @pytest.mark.parametrize("slots", [0, 1, 2, 100, (1 << 17) // 3, 1 << 18])
-def test_a_table_that_is_made_in_steps_is_as_one_that_is_made_at_once(slots: int) -> None:
+def test_a_table_filled_in_steps_equals_one_filled_at_once(slots: int) -> None:
     assert new_table(slots) == keys.new_table(slots)

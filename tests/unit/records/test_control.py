@@ -20,7 +20,7 @@ from ottla.wire.errors import InvalidRecord
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_marker_says_who_ended_the_transaction_and_how(commit: bool) -> None:
+def test_a_marker_has_its_type_and_coordinator_epoch(commit: bool) -> None:
     batch = end_txn_marker(
         commit=commit,
         producer_id=9,
@@ -44,7 +44,7 @@ def test_a_marker_says_who_ended_the_transaction_and_how(commit: bool) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 16])
-def test_a_marker_that_is_written_in_another_way_is_left_to_others(place: int) -> None:
+def test_a_marker_in_another_encoding_is_not_decoded_here(place: int) -> None:
     batch = end_txn_marker(commit=True, producer_id=9, producer_epoch=4, coordinator_epoch=17, timestamp=5)
     batch[HEADER_BYTES + place] ^= 0x42
     assert plain_end_txn_marker(batch, HEADER_BYTES) is None
@@ -70,7 +70,7 @@ def test_an_unknown_type_is_unknown_and_a_newer_version_is_read() -> None:
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\x00\x00\x00", b"\xff\xff\x00\x00"])
-def test_a_key_that_is_none_is_refused(key: bytes | None) -> None:
+def test_an_invalid_key_is_refused(key: bytes | None) -> None:
     with pytest.raises(InvalidRecord):
         control_type(key)
 

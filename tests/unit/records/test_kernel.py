@@ -37,7 +37,7 @@ def walk(
     return kernel.walk(data, 0, len(data), count, *arguments.values())  # type: ignore[no-any-return]
 
 
-def test_a_sound_batch_is_walked_to_its_end(kernel: ModuleType) -> None:
+def test_a_valid_batch_is_walked_to_its_end(kernel: ModuleType) -> None:
     data = encode(kernel, (0, 5, b"k", b"v"), (1, 9, None, None), (2, 9, b"", b""), (3, 2, b"k", b"v"))
     assert walk(kernel, data, 4, base_timestamp=100) == (kernel.OK, 4, len(data), 109, 1, None)
 
@@ -57,12 +57,12 @@ def test_a_range_outside_the_buffer_is_refused(kernel: ModuleType, start: int, e
         kernel.spans(bytes(10), start, end, 1)
 
 
-def test_more_records_declared_than_there_are_is_told(kernel: ModuleType) -> None:
+def test_a_record_count_that_is_too_large_is_reported(kernel: ModuleType) -> None:
     data = encode(kernel, (0, 0, b"k", b"v"))
     assert walk(kernel, data, 2)[:2] == (kernel.CUT_OFF, 1)
 
 
-def test_bytes_after_the_last_record_are_told(kernel: ModuleType) -> None:
+def test_bytes_after_the_last_record_are_reported(kernel: ModuleType) -> None:
     data = encode(kernel, (0, 0, b"k", b"v"), (1, 0, b"k", b"v"))
     assert walk(kernel, data, 1)[:2] == (kernel.BYTES_LEFT, 1)
 
@@ -106,42 +106,42 @@ def test_offset_deltas_must_count_from_zero(kernel: ModuleType, deltas: tuple[in
         ("10 00 00 00 01 01 02 00 01", "OK"),
     ],
 )
-def test_what_is_wrong_with_a_record_is_told(kernel: ModuleType, record: str, status: str) -> None:
+def test_an_invalid_record_is_reported(kernel: ModuleType, record: str, status: str) -> None:
     assert walk(kernel, bytes.fromhex(record), 1)[0] == getattr(kernel, status)
 
 
-def test_a_count_that_no_memory_could_hold_is_refused_at_once(kernel: ModuleType) -> None:
+def test_an_impossible_record_count_is_refused_at_once(kernel: ModuleType) -> None:
     assert walk(kernel, b"", 2**31 - 1)[0] == kernel.CUT_OFF
     with pytest.raises(ValueError, match="does not fit"):
         kernel.spans(b"", 0, 0, 2**31 - 1)
-    # A header count as large as the record, in a record that cannot hold them.
+    # A header count as large as the record, which cannot hold that many.
     body = bytes.fromhex("00 00 00 01 01") + b"\xfe\xff\xff\xff\x0f" + bytes(5)
     assert walk(kernel, bytes([len(body) * 2]) + body, 1)[0] == kernel.BAD_HEADERS
 
 
-def test_records_without_a_key_are_named_where_keys_are_needed(kernel: ModuleType) -> None:
+def test_records_without_required_keys_are_listed(kernel: ModuleType) -> None:
     data = encode(kernel, (0, 0, None, b"v"), (1, 0, b"", b"v"), (2, 0, None, None))
     assert walk(kernel, data, 3, need_key=True)[5] == [(0, kernel.NO_KEY, 0), (2, kernel.NO_KEY, 0)]
     assert walk(kernel, data, 3)[5] is None
 
 
-def test_timestamps_outside_their_bounds_are_named(kernel: ModuleType) -> None:
+def test_timestamps_out_of_bounds_are_listed(kernel: ModuleType) -> None:
     deltas = [0, -100, -101, 50, 51, -1001]
     data = encode(kernel, *((index, delta, b"k", None) for index, delta in enumerate(deltas)))
     bounds = {"base_timestamp": 1000, "now_ms": 1000, "before_max_ms": 100, "after_max_ms": 50}
     problems = walk(kernel, data, 6, check_time=True, **bounds)[5]
-    # The last has the timestamp -1: none was set, so there is nothing to check.
+    # The last has the timestamp -1, which means none and is not checked.
     assert problems == [(2, kernel.TIMESTAMP_OUTSIDE, 899), (4, kernel.TIMESTAMP_OUTSIDE, 1051)]
     assert walk(kernel, data, 6, check_time=False, **bounds)[5] is None
 
 
-def test_a_missing_key_is_named_before_a_bad_timestamp(kernel: ModuleType) -> None:
+def test_a_missing_key_is_listed_before_a_bad_timestamp(kernel: ModuleType) -> None:
     data = encode(kernel, (0, 999, None, None))
     options = {"check_time": True, "need_key": True, "after_max_ms": 1}
     assert walk(kernel, data, 1, **options)[5] == [(0, kernel.NO_KEY, 999)]
 
 
-def test_the_number_of_named_records_is_bounded(kernel: ModuleType) -> None:
+def test_the_list_of_records_is_limited(kernel: ModuleType) -> None:
     count = kernel.PROBLEMS_MAX + 5
     data = encode(kernel, *((index, 0, None, None) for index in range(count)))
     result = walk(kernel, data, count, need_key=True)
@@ -155,14 +155,14 @@ def test_timestamps_wrap_as_in_java(kernel: ModuleType) -> None:
     assert walk(kernel, data, 1, base_timestamp=1)[3:5] == (-1, -1)
     assert walk(kernel, data, 1, base_timestamp=-5)[3:5] == (LONG_MAX - 5, 0)
     far_past = encode(kernel, (0, LONG_MIN, b"k", None))
-    # now - timestamp overflows: Java takes the result for a time in the future.
+    # now - timestamp overflows: Java treats the result as a time in the future.
     result = walk(kernel, far_past, 1, now_ms=10, check_time=True, after_max_ms=3_600_000)
     assert result[5] == [(0, kernel.TIMESTAMP_OUTSIDE, LONG_MIN)]
 
 
 @any_form
 @given(records=RECORDS)
-def test_what_is_encoded_is_decoded(kernel: ModuleType, records: list[tuple[Any, ...]]) -> None:
+def test_encoded_records_are_decoded(kernel: ModuleType, records: list[tuple[Any, ...]]) -> None:
     entries = [(index, *record[1:]) for index, record in enumerate(records)]
     data = bytes(kernel.encode(entries))
     assert kernel.decode(data, 0, len(data), len(entries), 0, 0) == entries
@@ -172,7 +172,7 @@ def test_what_is_encoded_is_decoded(kernel: ModuleType, records: list[tuple[Any,
 
 
 @pytest.mark.parametrize("delta", [0, 63, -64, 64, 2**31, LONG_MAX, LONG_MIN, -1, 2**62])
-def test_the_ends_of_the_number_ranges_survive(kernel: ModuleType, delta: int) -> None:
+def test_extreme_numbers_survive_a_round_trip(kernel: ModuleType, delta: int) -> None:
     data = bytes(encode(kernel, (0, delta, b"k" * 70, b"v" * 9000)))
     assert kernel.decode(data, 0, len(data), 1, 0, 0) == [(0, delta, b"k" * 70, b"v" * 9000, ())]
 
@@ -187,7 +187,7 @@ def test_a_header_name_that_is_not_utf8_is_still_read(kernel: ModuleType) -> Non
     assert kernel.decode(data, 0, len(data), 1, 0, 0)[0][4] == (("\ufffdA", b"v"), ("n", None))
 
 
-def test_spans_say_where_keys_values_and_records_are(kernel: ModuleType) -> None:
+def test_spans_locate_keys_values_and_records(kernel: ModuleType) -> None:
     first = encode(kernel, (0, 7, b"key", b"value"))
     second = encode(kernel, (4, -7, None, None))
     third = encode(kernel, (5, 0, b"", b""))
@@ -220,7 +220,7 @@ def test_retained_records_can_move_to_another_base_timestamp(kernel: ModuleType,
     assert moved == kernel.encode([(offset, time + shift, *rest) for offset, time, *rest in entries])
 
 
-def test_a_span_that_is_not_in_the_buffer_is_refused(kernel: ModuleType) -> None:
+def test_a_span_outside_the_buffer_is_refused(kernel: ModuleType) -> None:
     with pytest.raises(ValueError, match="no bytes"):
         kernel.retain(bytes(10), [(0, 0, -1, -1, -1, 0, 4, 11)], 5)
     with pytest.raises(ValueError, match="does not point"):
@@ -262,7 +262,7 @@ def test_both_forms_agree_on_every_input(
 
 @settings(max_examples=300, suppress_health_check=FIXTURES_STAY)
 @given(noise=st.binary(max_size=80), count=st.integers(0, 5))
-def test_both_forms_agree_on_noise(
+def test_both_forms_agree_on_random_bytes(
     both_kernels: tuple[ModuleType, ModuleType], noise: bytes, count: int
 ) -> None:
     compiled, plain = both_kernels
@@ -271,7 +271,7 @@ def test_both_forms_agree_on_noise(
     assert outcome(compiled.spans, *arguments[:4]) == outcome(plain.spans, *arguments[:4])
 
 
-def test_room_has_the_size_that_was_asked_for_and_can_be_filled(kernel: ModuleType) -> None:
+def test_room_has_the_requested_size_and_is_writable(kernel: ModuleType) -> None:
     for size in (0, 1, 70_000):
         room = kernel.room(size)
         room[:] = b"x" * size
@@ -282,7 +282,7 @@ def test_room_has_the_size_that_was_asked_for_and_can_be_filled(kernel: ModuleTy
 
 @any_form
 @given(data=st.data(), count=st.integers(1, 12), size=st.integers(1, 5))
-def test_a_batch_that_is_walked_in_parts_is_judged_as_one(
+def test_a_batch_walked_in_parts_has_the_same_result(
     kernel: ModuleType, data: st.DataObject, count: int, size: int
 ) -> None:
     entries = [
@@ -315,7 +315,7 @@ def test_a_batch_that_is_walked_in_parts_is_judged_as_one(
     since=st.integers(-3, 10),
     first=st.integers(-2, 12),
 )
-def test_the_first_record_since_a_time_is_found(
+def test_the_first_record_at_or_after_a_time_is_found(
     kernel: ModuleType, times: list[int], since: int, first: int
 ) -> None:
     content = bytes(encode(kernel, *((n, time, b"k", b"v") for n, time in enumerate(times))))
@@ -328,14 +328,14 @@ def test_the_first_record_since_a_time_is_found(
         assert stopped == len(content)
 
 
-def test_a_search_in_broken_records_is_refused(kernel: ModuleType) -> None:
+def test_a_search_in_invalid_records_is_refused(kernel: ModuleType) -> None:
     content = bytes(encode(kernel, (0, 5, b"k", b"v")))
     for broken in (content[:-1], b"\xff" * 6, b"\x02\x00", b"\x04\x00\xff"):
         with pytest.raises(ValueError, match="a record"):
             kernel.first_since(broken, 0, len(broken), 1, 0, 99, 0)
 
 
-def test_a_record_with_too_many_headers_is_told(kernel: ModuleType) -> None:
+def test_a_record_with_too_many_headers_is_reported(kernel: ModuleType) -> None:
     for count, status in ((kernel.HEADERS_MAX, kernel.OK), (kernel.HEADERS_MAX + 1, kernel.TOO_MANY_HEADERS)):
         data = kernel.encode([(0, 0, None, None, [("", None)] * count)])
         assert walk(kernel, data, 1)[0] == status

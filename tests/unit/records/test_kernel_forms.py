@@ -1,4 +1,4 @@
-"""Which form of the kernel runs, that no install fails for want of a compiler, that no read passes an end."""
+"""The form of the kernel: which one runs, installs without a compiler, and no reads past the end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_compiled_kernel_runs_where_it_was_built(both_kernels: tuple[ModuleType, ModuleType]) -> None:
+def test_the_compiled_kernel_is_used_if_built(both_kernels: tuple[ModuleType, ModuleType]) -> None:
     compiled, plain = both_kernels
     assert ottla.records.is_compiled(compiled)
     assert not ottla.records.is_compiled(plain)
@@ -33,7 +33,7 @@ def test_the_compiled_kernel_runs_where_it_was_built(both_kernels: tuple[ModuleT
     assert run(code).stdout.split() == ["compiled", "True"]
 
 
-def test_the_plain_kernel_runs_when_it_is_asked_for_and_needs_no_cython() -> None:
+def test_the_plain_kernel_runs_on_request_without_cython() -> None:
     code = (
         "import sys; sys.modules['cython'] = sys.modules['Cython'] = None\n"
         "import ottla.records as r, ottla.records.validate as v, ottla.records.kernel as k\n"
@@ -43,7 +43,7 @@ def test_the_plain_kernel_runs_when_it_is_asked_for_and_needs_no_cython() -> Non
     assert result.stdout.split() == ["python", "False", "True"], result.stderr
 
 
-def test_an_install_without_a_working_c_compiler_succeeds_and_leaves_the_plain_kernel(tmp_path: Path) -> None:
+def test_an_install_without_a_c_compiler_uses_the_plain_kernel(tmp_path: Path) -> None:
     pytest.importorskip("setuptools")
     for name in ("setup.py", "pyproject.toml", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)

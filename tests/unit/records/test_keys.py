@@ -1,4 +1,4 @@
-"""The loops of compaction, compiled and plain: both must say what a dictionary of keys says."""
+"""The loops of compaction, compiled and plain: both match a dictionary of keys."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ forms = pytest.mark.parametrize("form", FORMS, ids=["plain", "in use"])
 def encoded(
     records: list[tuple[bytes | None, bytes | None, int, int]],
 ) -> tuple[bytearray, list[tuple[int, int, bytes | None, bytes | None]]]:
-    """Bytes of records with gaps in their offsets, and (offset delta, timestamp delta, key, value)."""
+    """Records with gaps in their offsets, as bytes, and (offset delta, timestamp delta, key, value)."""
     entries = []
     delta = -1
     for key, value, timestamp, gap in records:
@@ -35,7 +35,7 @@ def encoded(
     return kernel.encode([(*entry, headers) for entry in entries]), entries
 
 
-def test_the_compiled_form_is_the_one_in_use_where_the_kernel_is_compiled() -> None:
+def test_keys_are_compiled_if_the_kernel_is() -> None:
     assert is_compiled(FORMS[1]) == is_compiled(kernel)
     assert not is_compiled(PLAIN)
 
@@ -66,7 +66,7 @@ def test_a_digest_depends_on_every_byte_and_on_the_secret(form: ModuleType, leng
     latest=st.integers(-1, 130),
     base=st.sampled_from([0, 10**12, 2**63 - 1, -(2**63)]),
 )
-def test_the_last_record_of_each_key_stays(
+def test_the_last_record_of_each_key_is_kept(
     form: ModuleType,
     records: list[tuple[bytes | None, bytes | None, int, int]],
     start: int,
@@ -102,7 +102,7 @@ def test_the_last_record_of_each_key_stays(
 
 @forms
 @given(records=RECORDS, marks=st.binary(min_size=40, max_size=40), shift=st.integers(-(10**13), 10**13))
-def test_records_are_copied_with_their_timestamps_moved(
+def test_records_are_copied_with_shifted_timestamps(
     form: ModuleType,
     records: list[tuple[bytes | None, bytes | None, int, int]],
     marks: bytes,
@@ -119,11 +119,11 @@ def test_records_are_copied_with_their_timestamps_moved(
 
 
 @forms
-def test_a_full_table_says_where_it_stopped(form: ModuleType) -> None:
+def test_a_full_table_reports_the_first_missing_offset(form: ModuleType) -> None:
     data, _ = encoded([(bytes([number]), b"v", 0, 2) for number in range(10)])
     table = form.new_table(5)
     assert form.map_keys(data, 0, len(data), 10, 100, 0, table, SECRET, 0, 4) == (4, 4, 109)
-    # A key that is there already needs no room.
+    # A known key needs no free slot.
     again, _ = encoded([(b"\0", b"v", 0, 1)])
     assert form.map_keys(again, 0, len(again), 1, 200, 0, table, SECRET, 4, 4) == (1, 4, -1)
     marks = bytearray(10)
@@ -132,7 +132,7 @@ def test_a_full_table_says_where_it_stopped(form: ModuleType) -> None:
 
 @forms
 @given(data=st.binary(max_size=60), count=st.integers(0, 8))
-def test_bytes_that_are_no_records_are_refused(form: ModuleType, data: bytes, count: int) -> None:
+def test_invalid_records_are_refused(form: ModuleType, data: bytes, count: int) -> None:
     outcomes = []
     for module in (form, PLAIN):
         marks = bytearray(count)
@@ -150,7 +150,7 @@ def test_bytes_that_are_no_records_are_refused(form: ModuleType, data: bytes, co
 
 @forms
 @given(records=RECORDS, data=st.data())
-def test_a_cut_or_changed_byte_never_reads_past_the_end(
+def test_damaged_records_are_never_read_past_the_end(
     form: ModuleType, records: list[tuple[bytes | None, bytes | None, int, int]], data: st.DataObject
 ) -> None:
     whole, entries = encoded(records)
@@ -181,7 +181,7 @@ def test_a_cut_or_changed_byte_never_reads_past_the_end(
         (0, 0, 4, b"x", 0),
     ],
 )
-def test_arguments_that_cannot_be_right_are_refused(
+def test_invalid_arguments_are_refused(
     form: ModuleType, position: int, end: int, slots: int, secret: bytes, marks: int
 ) -> None:
     with pytest.raises(ValueError):

@@ -1,4 +1,4 @@
-"""Message sets of the old formats, made by other clients' builders and by hand."""
+"""Message sets of the old formats, built by other clients and by hand."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ def test_offsets_in_a_v0_wrapper_are_absolute(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4])
-def test_offsets_in_a_v1_wrapper_count_back_from_its_own(codec: Codec) -> None:
+def test_offsets_in_a_v1_wrapper_are_relative_to_its_last(codec: Codec) -> None:
     packed = compress(codec, message_set(1, range(7)))
     assert list(read_records(message(1, 26, None, packed, attributes=codec))) == expected(1, range(20, 27))
     # A client may leave the wrapper's offset at 0.
     assert list(read_records(message(1, 0, None, packed, attributes=codec))) == expected(1, range(7))
 
 
-def test_log_append_time_of_a_wrapper_holds_for_all_inside() -> None:
+def test_log_append_time_of_a_wrapper_applies_to_all_inside() -> None:
     packed = compress(Codec.GZIP, message_set(1, range(3)))
     wrapper = message(1, 2, None, packed, attributes=Codec.GZIP | 0x08, timestamp=9999)
     assert list(read_records(wrapper)) == expected(1, range(3), timestamp=9999)
@@ -117,7 +117,7 @@ def _with_right_crc(entry: bytes, position: int, number: int) -> bytes:
 
 
 @pytest.mark.parametrize("name", corrupt_sets())
-def test_broken_messages_are_corrupt(name: str) -> None:
+def test_invalid_messages_are_corrupt(name: str) -> None:
     with pytest.raises(CorruptMessage):
         list(read_records(corrupt_sets()[name]))
 
@@ -130,7 +130,7 @@ def test_a_bomb_is_refused() -> None:
 
 @settings(max_examples=200)
 @given(magic=st.integers(0, 1), codec=st.integers(0, 3), data=st.data())
-def test_broken_bytes_give_records_or_a_typed_error(magic: int, codec: int, data: st.DataObject) -> None:
+def test_damaged_bytes_give_records_or_a_typed_error(magic: int, codec: int, data: st.DataObject) -> None:
     content = message_set(magic, range(4))
     if codec:
         content = message(magic, 3, None, compress(codec, content), attributes=codec)

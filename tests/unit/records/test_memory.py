@@ -1,4 +1,4 @@
-"""Millions of records leave nothing behind: what is made for a batch goes with it."""
+"""Millions of records leak no memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.records.batch import Codec
 ROUNDS = 40
 RECORDS = 250
 BLOCKS_MAX = RECORDS * ROUNDS // 10
-"""Far less than one block for each record, far more than what caches of the interpreter come and go with."""
+"""Far less than one block per record, far more than the interpreter's caches fluctuate."""
 
 
 def blocks_gained(work: Callable[[], object]) -> int:
@@ -32,7 +32,7 @@ def blocks_gained(work: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 @pytest.mark.parametrize("form", [0, 1], ids=["compiled", "plain"])
-def test_building_and_reading_leave_nothing_behind(form: int, codec: Codec) -> None:
+def test_building_and_reading_leak_no_memory(form: int, codec: Codec) -> None:
     builder = [*forms_of("builder")][form]
     reader = [*forms_of("reader")][form]
     topic = "topic-" + "x" * 10
@@ -51,7 +51,7 @@ def test_building_and_reading_leave_nothing_behind(form: int, codec: Codec) -> N
 
 
 @pytest.mark.parametrize("form", [0, 1], ids=["compiled", "plain"])
-def test_columns_leave_nothing_behind(form: int) -> None:
+def test_columns_leak_no_memory(form: int) -> None:
     builder = [*forms_of("builder")][form]
     reader = [*forms_of("reader")][form]
     columns = [*forms_of("columns")][form]

@@ -1,4 +1,4 @@
-"""Keys and values of many batches at once, compiled and plain: as `read_batch` gives them one by one."""
+"""Keys and values of many batches at once, compiled and plain: the same as `read_batch` one by one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BATCHES = st.lists(st.lists(RECORDS, min_size=1, max_size=5), max_size=5)
 
 
 def joined(batches: list[list[Record]], **special: object) -> bytes:
-    """Batches one after the other; the second one is special."""
+    """Several batches; the second one is special."""
     out = bytearray()
     offset = 10
     for number, records in enumerate(batches):
@@ -47,7 +47,7 @@ def one_by_one(data: bytes) -> list[tuple[bytes | None, bytes | None]]:
 
 @forms
 @given(batches=BATCHES)
-def test_plain_batches_give_what_they_give_one_by_one(form: ModuleType, batches: list[list[Record]]) -> None:
+def test_plain_batches_give_the_same_as_one_by_one(form: ModuleType, batches: list[list[Record]]) -> None:
     data = joined(batches)
     pairs, position, next_offset = form.plain_pairs(data, 0, len(data), 0, 10**6, crc32c)
     assert pairs == one_by_one(data)
@@ -65,7 +65,7 @@ def test_plain_batches_give_what_they_give_one_by_one(form: ModuleType, batches:
     ],
     ids=["transactional", "control", "compressed"],
 )
-def test_what_is_special_is_left_to_others(form: ModuleType, special: dict[str, object]) -> None:
+def test_special_batches_are_not_read_here(form: ModuleType, special: dict[str, object]) -> None:
     record = Record(0, 5, b"key", b"value")
     data = joined([[record], [record], [record]], **special)
     positions = [at for at, _ in iterate_headers(data)]
@@ -77,7 +77,7 @@ def test_what_is_special_is_left_to_others(form: ModuleType, special: dict[str, 
 
 
 @forms
-def test_batches_before_the_start_are_passed_over_and_enough_is_enough(form: ModuleType) -> None:
+def test_batches_before_the_start_are_skipped_up_to_a_limit(form: ModuleType) -> None:
     data = joined([[Record(0, 5, b"%d" % number, None)] for number in range(6)])
     pairs, _, next_offset = form.plain_pairs(data, 0, len(data), 12, 100, crc32c)
     assert ([key for key, _ in pairs], next_offset) == ([b"2", b"3", b"4", b"5"], 16)
@@ -89,7 +89,7 @@ def test_batches_before_the_start_are_passed_over_and_enough_is_enough(form: Mod
 
 @forms
 @given(batches=BATCHES.filter(bool), at=st.integers(0), byte=st.integers(0, 255), repair=st.booleans())
-def test_a_broken_batch_and_all_behind_it_are_left_alone(
+def test_reading_stops_at_an_invalid_batch(
     form: ModuleType, batches: list[list[Record]], at: int, byte: int, repair: bool
 ) -> None:
     data = bytearray(joined(batches))
@@ -97,7 +97,7 @@ def test_a_broken_batch_and_all_behind_it_are_left_alone(
     start, header = headers[-1]
     at = start + 21 + at % (header.length_bytes - 21)
     data[at] = byte
-    if repair:  # so that what is broken is the records and not the checksum
+    if repair:  # so that only the records are invalid, not the checksum
         data[start + 17 : start + 21] = crc32c(bytes(data[start + 21 :])).to_bytes(4, "big")
     broken = bytes(data)
     pairs, position, _ = form.plain_pairs(broken, 0, len(broken), 0, 10**6, crc32c)
@@ -110,9 +110,7 @@ def test_a_broken_batch_and_all_behind_it_are_left_alone(
 
 @forms
 @given(batches=BATCHES, cut=st.integers(0, 400))
-def test_a_batch_that_is_cut_off_is_left_alone(
-    form: ModuleType, batches: list[list[Record]], cut: int
-) -> None:
+def test_reading_stops_at_a_truncated_batch(form: ModuleType, batches: list[list[Record]], cut: int) -> None:
     data = joined(batches)
     data = data[: max(0, len(data) - cut)]
     pairs, position, _ = form.plain_pairs(data, 0, len(data), 0, 10**6, crc32c)
@@ -121,7 +119,7 @@ def test_a_batch_that_is_cut_off_is_left_alone(
 
 
 @forms
-def test_a_record_without_a_key_is_not_sound(form: ModuleType) -> None:
+def test_a_record_without_a_key_stops_reading(form: ModuleType) -> None:
     data = joined([[Record(0, 5, b"key", None)], [Record(0, 5, b"key", None), Record(0, 5, None, b"value")]])
     pairs, position, next_offset = form.plain_pairs(data, 0, len(data), 0, 100, crc32c)
     assert (pairs, next_offset) == ([(b"key", None)], 11)
@@ -130,6 +128,6 @@ def test_a_record_without_a_key_is_not_sound(form: ModuleType) -> None:
 
 @forms
 @pytest.mark.parametrize(("position", "end"), [(-1, 3), (2, 1), (0, 4)])
-def test_no_byte_outside_is_read(form: ModuleType, position: int, end: int) -> None:
+def test_no_byte_outside_the_buffer_is_read(form: ModuleType, position: int, end: int) -> None:
     with pytest.raises(ValueError, match="no bytes"):
         form.plain_pairs(b"abc", position, end, 0, 1, crc32c)

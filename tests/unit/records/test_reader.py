@@ -1,4 +1,4 @@
-"""What a consumer sees of fetched bytes, and that broken ones are told, never believed."""
+"""The records that a consumer gets from fetched bytes, and errors for damaged bytes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def offsets(found: Any, step: int = 1000) -> list[int]:
 
 @any_form
 @given(records=RECORDS, codec=st.sampled_from(list(Codec)), step=st.integers(1, 5))
-def test_records_come_with_everything_they_have(
+def test_records_have_all_their_fields(
     reader: ModuleType, records: list[Record], codec: Codec, step: int
 ) -> None:
     found = open_reader(reader, build_batch(records, codec=codec, base_offset=90, leader_epoch=6))
@@ -70,14 +70,14 @@ def test_records_come_with_everything_they_have(
     assert found.last_leader_epoch == 6
 
 
-def test_records_before_the_offset_asked_for_are_left_out(reader: ModuleType) -> None:
+def test_records_before_the_requested_offset_are_skipped(reader: ModuleType) -> None:
     data = batch(0) + batch(3, codec=Codec.GZIP) + batch(6)
     assert offsets(open_reader(reader, data, from_offset=4)) == [4, 5, 6, 7, 8]
     assert offsets(open_reader(reader, data, from_offset=4), step=1) == [4, 5, 6, 7, 8]
     assert offsets(open_reader(reader, data, from_offset=9)) == []
 
 
-def test_a_batch_that_is_cut_off_is_left_for_the_next_fetch(reader: ModuleType) -> None:
+def test_a_truncated_batch_waits_for_the_next_fetch(reader: ModuleType) -> None:
     data = batch(0) + batch(3)
     for end in range(len(batch(0)), len(data)):
         found = open_reader(reader, data[:end])
@@ -86,7 +86,7 @@ def test_a_batch_that_is_cut_off_is_left_for_the_next_fetch(reader: ModuleType) 
         assert found.exhausted
 
 
-def test_the_end_of_a_compacted_batch_is_passed_over(reader: ModuleType) -> None:
+def test_the_offset_moves_past_a_compacted_batch(reader: ModuleType) -> None:
     kept = [
         record._replace(offset=offset) for record, offset in zip(simple_records(2), (10, 14), strict=True)
     ]
@@ -106,7 +106,7 @@ def test_log_append_time_is_the_time_of_all_records_of_a_batch(reader: ModuleTyp
     assert {(record.timestamp, record.timestamp_type) for record in found} == {(NOW + 77, "LogAppendTime")}
 
 
-def test_control_records_are_not_seen_and_aborted_ones_only_without_read_committed(
+def test_control_and_aborted_records_are_skipped(
     reader: ModuleType,
 ) -> None:
     data = written(0, 1) + written(3, 2) + batch(6) + marker(9, commit=False, producer_id=1)
@@ -119,7 +119,7 @@ def test_control_records_are_not_seen_and_aborted_ones_only_without_read_committ
     assert found.next_offset == 15
 
 
-def test_a_fetch_of_nothing_but_aborted_records_still_moves_on(reader: ModuleType) -> None:
+def test_a_fetch_of_only_aborted_records_advances_the_offset(reader: ModuleType) -> None:
     data = written(5, 1) + marker(8, commit=False, producer_id=1)
     found = open_reader(reader, data, from_offset=5, read_committed=True, aborted=[(1, 5)])
     assert found.take(10) == []
@@ -143,7 +143,7 @@ def test_old_formats_are_read(reader: ModuleType) -> None:
     assert offsets(open_reader(reader, data, from_offset=8, check_crcs=False)) == []
 
 
-def test_a_wrong_checksum_is_told_with_its_place_after_the_records_before_it(reader: ModuleType) -> None:
+def test_a_wrong_checksum_raises_after_the_records_before_it(reader: ModuleType) -> None:
     data = batch(0) + batch(3)
     data[-1] ^= 1
     found = open_reader(reader, data)
@@ -154,7 +154,7 @@ def test_a_wrong_checksum_is_told_with_its_place_after_the_records_before_it(rea
     assert found.next_offset == 3
 
 
-def test_a_checksum_is_not_looked_at_when_that_is_not_wanted(reader: ModuleType) -> None:
+def test_checksums_are_optional(reader: ModuleType) -> None:
     data = batch(0)
     data[18] ^= 1
     assert offsets(open_reader(reader, data, check_crcs=False)) == [0, 1, 2]
@@ -175,7 +175,7 @@ def test_deserializers_get_bytes_and_headers_and_never_a_missing_value(reader: M
     assert calls == [("topic", b"1", (("h", b"x"),)), ("topic", b"key", ())]
 
 
-def test_a_record_that_does_not_deserialize_stays_the_next_one(reader: ModuleType) -> None:
+def test_an_undeserializable_record_stays_next(reader: ModuleType) -> None:
     records = [Record(0, NOW, None, value, ()) for value in (b"1", b"x", b"3")]
     found = open_reader(reader, build_batch(records), value_deserializer=lambda _, data, __: int(data))
     assert [record.value for record in found.take(9)] == [1]
@@ -187,9 +187,7 @@ def test_a_record_that_does_not_deserialize_stays_the_next_one(reader: ModuleTyp
 
 @any_form
 @given(data=st.data(), codec=st.sampled_from([Codec.NONE, Codec.NONE, Codec.SNAPPY]))
-def test_whatever_the_bytes_are_they_are_read_or_called_corrupt(
-    reader: ModuleType, data: st.DataObject, codec: Codec
-) -> None:
+def test_any_bytes_are_read_or_corrupt(reader: ModuleType, data: st.DataObject, codec: Codec) -> None:
     original = (
         bytes(batch(0, 5, codec=codec)) + bytes(written(5, 1)) + bytes(marker(8, commit=False, producer_id=1))
     )
@@ -212,7 +210,7 @@ def test_whatever_the_bytes_are_they_are_read_or_called_corrupt(
 
 @any_form
 @given(data=st.data())
-def test_both_forms_agree_on_broken_records(
+def test_both_forms_agree_on_invalid_records(
     data: st.DataObject, both_kernels: tuple[ModuleType, ModuleType]
 ) -> None:
     from ottla.records import load_kernel, plain_kernel
@@ -233,8 +231,8 @@ def test_both_forms_agree_on_broken_records(
     assert results[0] == results[1]
 
 
-def test_a_failure_that_is_told_again_and_again_does_not_grow(reader: ModuleType) -> None:
-    """Polls say so until the client seeks: each would add to the traceback of the one before."""
+def test_a_repeated_failure_does_not_grow(reader: ModuleType) -> None:
+    """Polls raise it until the client seeks; each would extend the traceback of the previous one."""
     broken = batch(0)
     broken[-1] ^= 1
     found = open_reader(reader, broken)
@@ -245,14 +243,14 @@ def test_a_failure_that_is_told_again_and_again_does_not_grow(reader: ModuleType
 
 
 @pytest.mark.parametrize("base_offset", [2**63 - 1, 2**63 - 2**31, -1])
-def test_an_offset_that_no_log_can_have_is_called_corrupt(reader: ModuleType, base_offset: int) -> None:
+def test_an_impossible_offset_is_corrupt(reader: ModuleType, base_offset: int) -> None:
     found = open_reader(reader, batch(0) + batch(base_offset))
     assert [record.offset for record in found.take(3)] == [0, 1, 2]
     with pytest.raises(CorruptMessage, match=str(base_offset)):
         found.take(1)
 
 
-def test_a_record_with_too_many_headers_is_refused_before_they_are_made(reader: ModuleType) -> None:
+def test_too_many_headers_are_refused_before_they_are_created(reader: ModuleType) -> None:
     fine = Record(0, 1, b"k", b"v", (("", None),) * HEADERS_MAX)
     hostile = Record(1, 1, b"k", b"v", (("", None),) * (HEADERS_MAX + 1))
     for records in ([fine], [fine, hostile]):
@@ -263,7 +261,7 @@ def test_a_record_with_too_many_headers_is_refused_before_they_are_made(reader: 
                 made.take(9)
 
 
-def test_a_few_bytes_do_not_become_millions_of_headers_at_once(reader: ModuleType) -> None:
+def test_one_call_creates_a_limited_number_of_headers(reader: ModuleType) -> None:
     count = HEADERS_AT_ONCE // HEADERS_MAX
     records = [Record(index, 1, b"k", b"v", (("", None),) * HEADERS_MAX) for index in range(2 * count + 5)]
     made = reader.records_of("topic", 4, bytes(build_batch(records)), from_offset=0)
@@ -277,7 +275,7 @@ def test_a_few_bytes_do_not_become_millions_of_headers_at_once(reader: ModuleTyp
     assert made.exhausted
 
 
-def test_a_record_alone_may_have_all_headers_that_are_allowed(reader: ModuleType) -> None:
+def test_a_single_record_may_have_the_maximum_of_headers(reader: ModuleType) -> None:
     records = [Record(index, 1, b"k", b"v", (("h", b"v"),)) for index in range(3)]
     made = reader.records_of("topic", 4, bytes(build_batch(records)), from_offset=0)
     assert len(made.take(1000)) == 3

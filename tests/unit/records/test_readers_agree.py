@@ -24,7 +24,7 @@ KEYS_FORMS = {"plain": plain_kernel("keys"), "in use": load_kernel("keys")}
 
 
 def varint(value: int, padding: int, junk: int, *, bits: int = 32) -> bytes:
-    """A zigzag varint, longer than it must be by `padding` bytes, with `junk` in the bits that Java drops."""
+    """A zigzag varint, `padding` bytes longer than necessary, with `junk` in the bits that Java drops."""
     longest = 5 if bits == 32 else 10
     raw = ((value << 1) ^ (value >> (bits - 1))) & ((1 << bits) - 1)
     out = []
@@ -79,7 +79,7 @@ def batch_of(entries: list[tuple[bytes, bytes | None, int, Field]], base: int, a
 @example([(b"k", b"1", 0, (9, 127))], NOW_MS, True)
 @example([(b"a", b"1", 0, (0, 0)), (b"b", b"2", 5, (0, 0)), (b"a", b"3", 7, (0, 0))], LONG_MAX, True)
 @example([(b"a", None, 0, (0, 0))], -LONG_MAX - 1, True)
-def test_whatever_the_leader_accepts_is_compacted_and_read(
+def test_accepted_batches_can_be_compacted_and_read(
     form: ModuleType, entries: list[tuple[bytes, bytes | None, int, Field]], base: int, claims: bool
 ) -> None:
     batch = batch_of(entries, base, 0x08 if claims else 0)
@@ -110,7 +110,7 @@ def test_whatever_the_leader_accepts_is_compacted_and_read(
 @example([(b"a", None, 0, (0, 0)), (b"b", b"1", 0, (0, 0))], NOW_MS, LONG_MAX)
 @example([(b"a", None, 0, (0, 0))], -LONG_MAX - 1, 86_400_000)
 @example([(b"a", b"1", 0, (0, 0)), (b"b", b"2", 5, (0, 0)), (b"a", b"3", 7, (0, 0))], LONG_MAX, 0)
-def test_compaction_changes_no_offset_timestamp_or_value_whatever_the_numbers_are(
+def test_compaction_preserves_offsets_timestamps_and_values(
     entries: list[tuple[bytes, bytes | None, int, Field]], base: int, retention_ms: int
 ) -> None:
     batch = batch_of(entries, base, 0)

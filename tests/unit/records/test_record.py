@@ -1,4 +1,4 @@
-"""Batches taken apart and put together, also against the record builders of other clients."""
+"""Batches decoded and built, compared with the record builders of other clients."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FIXTURES_STAY = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 @settings(suppress_health_check=FIXTURES_STAY)
 @given(records=RECORDS, codec=st.sampled_from(list(Codec)), base=st.integers(0, 2**62))
-def test_what_is_built_is_read(records: list[Record], codec: Codec, base: int) -> None:
+def test_built_batches_are_read(records: list[Record], codec: Codec, base: int) -> None:
     batch = build_batch(records, codec=codec, base_offset=base)
     expected = [record._replace(offset=base + index) for index, record in enumerate(records)]
     assert list(read_records(batch)) == expected
@@ -41,13 +41,13 @@ def test_what_is_built_is_read(records: list[Record], codec: Codec, base: int) -
 @given(records=RECORDS)
 @pytest.mark.parametrize("peer", [aiokafka_records, kafka_python_records], ids=["aiokafka", "kafka-python"])
 def test_other_clients_build_the_same_bytes_and_read_ours(peer: Any, records: list[Record]) -> None:
-    # Without a timestamp of -1, which one of them takes for "no record yet".
+    # Without a timestamp of -1, which one of them uses for "no record yet".
     records = [record._replace(timestamp=max(0, record.timestamp)) for record in records]
     builder = peer.DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 20)
     for index, record in enumerate(records):
         builder.append(index, record.timestamp, record.key, record.value, list(record.headers))
     batch = build_batch(records)
-    # The leader's epoch, before the magic, is the broker's to set: one client leaves -1 there, one 0.
+    # The broker sets the leader epoch, before the magic: one client leaves -1 there, one 0.
     theirs = bytes(builder.build())
     assert (theirs[:12], theirs[16:]) == (bytes(batch[:12]), bytes(batch[16:]))
     read = [
@@ -65,7 +65,7 @@ def test_offsets_can_have_gaps() -> None:
     assert (header.base_offset, header.last_offset, header.record_count) == (8, 2_000_000, 3)
 
 
-def test_a_log_append_time_batch_gives_its_time_to_every_record() -> None:
+def test_log_append_time_applies_to_every_record() -> None:
     batch = build_batch(simple_records(3), log_append_time=NOW + 99)
     assert [record.timestamp for record in read_batch(batch)] == [NOW + 99] * 3
 
@@ -76,7 +76,7 @@ def test_a_delete_horizon_does_not_change_the_timestamps() -> None:
     assert [record.timestamp for record in read_batch(batch)] == [NOW, NOW + 1, NOW + 2]
 
 
-def test_several_batches_are_read_one_after_the_other_and_a_cut_off_one_is_not() -> None:
+def test_several_batches_are_read_up_to_a_truncated_one() -> None:
     batches = batch_of(2) + build_batch(simple_records(2), base_offset=2, codec=Codec.LZ4)
     assert [record.offset for record in read_records(batches + batch_of(1)[:70])] == [0, 1, 2, 3]
     second = [position for position, _ in iterate_headers(batches)][1]
@@ -98,7 +98,7 @@ def test_no_records_make_no_batch() -> None:
         build_batch([])
 
 
-def test_a_wrong_crc_is_told_unless_it_is_not_asked_for() -> None:
+def test_a_wrong_crc_raises_unless_verification_is_off() -> None:
     batch = bytearray(batch_of(1))
     batch[-2] ^= 1
     with pytest.raises(CorruptMessage):
@@ -106,7 +106,7 @@ def test_a_wrong_crc_is_told_unless_it_is_not_asked_for() -> None:
     assert len(read_batch(batch, verify=False)) == 1
 
 
-def test_broken_batches_are_corrupt() -> None:
+def test_invalid_batches_are_corrupt() -> None:
     batch = batch_of(2)
     cases = [
         with_header(batch, record_count=3),
@@ -131,7 +131,7 @@ def test_a_bomb_is_refused_when_it_is_read() -> None:
 
 @settings(max_examples=200, suppress_health_check=FIXTURES_STAY)
 @given(records=RECORDS, codec=st.sampled_from(list(Codec)), data=st.data())
-def test_broken_bytes_give_records_or_a_typed_error(
+def test_damaged_bytes_give_records_or_a_typed_error(
     kernel: ModuleType, records: list[Record], codec: Codec, data: st.DataObject
 ) -> None:
     broken = mutations(data, bytes(build_batch(records, codec=codec)))

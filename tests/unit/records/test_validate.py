@@ -1,4 +1,4 @@
-"""What a leader accepts, refuses and writes into a batch. Interop tests compare the same with Kafka."""
+"""Batches that a leader accepts or refuses, and the fields it writes. Interop tests compare with Kafka."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def check(
 
 
 @pytest.mark.parametrize("records", [None, b"", b"short", bytes(batch_of())[:40]])
-def test_a_request_must_bring_a_whole_batch(records: bytes | None) -> None:
+def test_a_request_needs_a_complete_batch(records: bytes | None) -> None:
     with pytest.raises(InvalidRecord, match="at least one whole record batch"):
         check_request(records, 9)
 
 
-def test_a_request_must_bring_one_batch_only_but_a_cut_off_second_one_does_no_harm() -> None:
+def test_a_request_has_one_batch_and_a_truncated_second_one_is_ignored() -> None:
     batch = batch_of()
     check_request(batch, 9)
     check_request(batch + batch[:40], 9)
@@ -59,7 +59,7 @@ def test_a_request_must_bring_one_batch_only_but_a_cut_off_second_one_does_no_ha
 
 
 @pytest.mark.parametrize(("magic", "error"), [(0, InvalidRecord), (1, InvalidRecord), (3, CorruptMessage)])
-def test_a_request_must_bring_format_v2(magic: int, error: type[KafkaError]) -> None:
+def test_a_request_needs_format_v2(magic: int, error: type[KafkaError]) -> None:
     with pytest.raises(error):
         check_request(with_header(batch_of(), magic=magic), 9)
 
@@ -75,7 +75,7 @@ def test_zstd_needs_version_7() -> None:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_a_right_batch_is_accepted_and_not_touched(codec: Codec) -> None:
+def test_a_valid_batch_is_accepted_unchanged(codec: Codec) -> None:
     batch = batch_of(4, codec)
     records = memoryview(bytearray(batch))
     valid = validate(records, RULES, NOW)
@@ -86,13 +86,13 @@ def test_a_right_batch_is_accepted_and_not_touched(codec: Codec) -> None:
     assert valid.log_append_time == -1
 
 
-def test_a_cut_off_batch_at_the_end_is_left_away() -> None:
+def test_a_truncated_batch_at_the_end_is_dropped() -> None:
     batch = batch_of()
     valid = check(batch + batch[:50])
     assert valid.buffer == batch
 
 
-def test_bytes_that_cannot_be_written_are_copied() -> None:
+def test_read_only_bytes_are_copied() -> None:
     batch = bytes(batch_of())
     valid = validate(memoryview(batch), RULES, NOW)
     assign(valid, 100, 1)
@@ -132,7 +132,7 @@ def test_a_base_offset_other_than_0_is_refused_from_clients_only() -> None:
     assert check(batch, origin=Origin.COORDINATOR).record_count == 2
 
 
-def test_a_batch_may_be_as_large_as_max_message_bytes() -> None:
+def test_max_message_bytes_limits_a_batch() -> None:
     batch = batch_of()
     check(batch, ProduceRules(max_message_bytes=len(batch)))
     with pytest.raises(MessageTooLarge, match=r"max\.message\.bytes"):
@@ -163,7 +163,7 @@ def test_a_wrong_crc_is_corrupt() -> None:
         ({"producer_id": 9, "producer_epoch": -1, "base_sequence": 0}, "Invalid producer epoch -1"),
     ],
 )
-def test_a_header_that_cannot_be_right_is_refused(changes: dict[str, int], message: str) -> None:
+def test_an_impossible_header_is_refused(changes: dict[str, int], message: str) -> None:
     with pytest.raises(InvalidRecord, match=message) as refused:
         check(with_header(batch_of(3), **changes))
     assert refused.value.record_errors == []
@@ -183,7 +183,7 @@ def test_a_coordinator_may_write_control_batches_and_they_stay_uncompressed() ->
     assert valid.buffer == marker
 
 
-def test_a_broken_record_is_named() -> None:
+def test_an_invalid_record_is_named() -> None:
     batch = batch_of(2)
     broken = with_body(batch, batch[61:-1] + b"\x02")
     with pytest.raises(InvalidRecord, match="record 1 has headers that do not fit"):
@@ -194,7 +194,7 @@ def test_a_broken_record_is_named() -> None:
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
-def test_data_that_does_not_decompress_is_the_senders_mistake(codec: Codec) -> None:
+def test_undecompressable_data_is_an_invalid_record(codec: Codec) -> None:
     batch = batch_of(codec=codec)
     with pytest.raises(InvalidRecord, match=codec.config_name):
         check(with_body(batch, b"not compressed at all"))
@@ -208,14 +208,14 @@ def test_a_bomb_is_too_large() -> None:
 
 
 @pytest.mark.parametrize("number", [5, 6, 7])
-def test_a_codec_that_does_not_exist_is_refused(number: int) -> None:
+def test_an_unknown_codec_is_refused(number: int) -> None:
     with pytest.raises(UnsupportedCompressionType):
         check(with_header(batch_of(), attributes=number))
 
 
 @pytest.mark.parametrize("source", Codec)
 @pytest.mark.parametrize("target", Codec)
-def test_a_topics_codec_is_applied(source: Codec, target: Codec) -> None:
+def test_the_topics_codec_is_applied(source: Codec, target: Codec) -> None:
     records = [Record(index, NOW + index, b"k", b"value " * 50, (("h", b"x"),)) for index in range(20)]
     batch = with_header(
         build_batch(records, codec=source),
@@ -235,7 +235,7 @@ def test_a_topics_codec_is_applied(source: Codec, target: Codec) -> None:
     assert read_batch(valid.buffer) == records
 
 
-def test_a_batch_that_recompression_makes_too_large_is_refused() -> None:
+def test_a_batch_too_large_after_recompression_is_refused() -> None:
     batch = build_batch([Record(0, NOW, b"k", bytes(5000))], codec=Codec.GZIP)
     check(batch, ProduceRules(max_message_bytes=1000))
     with pytest.raises(MessageTooLarge):
@@ -261,7 +261,7 @@ def test_compacted_topics_need_keys(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
-def test_timestamps_must_be_within_their_bounds(codec: Codec) -> None:
+def test_timestamps_out_of_bounds_are_refused(codec: Codec) -> None:
     offsets = (0, -1000, 10, -1001, 11)
     batch = build_batch([Record(0, NOW + offset, b"k", b"v") for offset in offsets], codec=codec)
     check(batch)
@@ -327,7 +327,7 @@ def test_log_append_time_replaces_the_timestamps(codec: Codec) -> None:
     assert {record.timestamp for record in read_batch(valid.buffer)} == {NOW + 500_000}
 
 
-def test_a_wrong_max_timestamp_is_put_right() -> None:
+def test_a_wrong_max_timestamp_is_corrected() -> None:
     valid = check(with_header(batch_of(3), max_timestamp=5, attributes=0x100))
     assert valid.max_timestamp == NOW + 2
     assign(valid, 0, 0)
@@ -336,7 +336,7 @@ def test_a_wrong_max_timestamp_is_put_right() -> None:
     assert (header.max_timestamp, header.attributes) == (NOW + 2, 0)
 
 
-def test_who_claims_log_append_time_is_refused_by_a_log_append_time_topic() -> None:
+def test_a_claim_of_log_append_time_is_refused_by_such_a_topic() -> None:
     batch = build_batch(simple_records(2), log_append_time=NOW)
     with pytest.raises(InvalidTimestamp) as refused:
         check(batch, ProduceRules(timestamp_type=TimestampType.LOG_APPEND_TIME))
@@ -344,7 +344,7 @@ def test_who_claims_log_append_time_is_refused_by_a_log_append_time_topic() -> N
     assert "only a broker may set" in refused.value.record_errors[0][1]
 
 
-def test_a_create_time_topic_takes_the_claimed_time_if_it_is_within_bounds() -> None:
+def test_a_create_time_topic_accepts_a_claimed_time_within_bounds() -> None:
     valid = check(build_batch(simple_records(2), log_append_time=NOW + 7))
     assert (valid.max_timestamp, valid.log_append_time) == (NOW + 7, -1)
     assign(valid, 0, 0)
@@ -364,13 +364,13 @@ def test_a_create_time_topic_takes_the_claimed_time_if_it_is_within_bounds() -> 
 
 @settings(max_examples=200, suppress_health_check=FIXTURES_STAY)
 @given(records=RECORDS, codec=st.sampled_from(list(Codec)), data=st.data())
-def test_whatever_comes_is_accepted_readable_or_refused_with_a_typed_error(
+def test_any_bytes_are_accepted_readable_or_refused_with_a_typed_error(
     records: list[Record], codec: Codec, data: st.DataObject
 ) -> None:
     batch = build_batch(records, codec=codec)
     broken = mutations(data, bytes(batch))
     if len(broken) > 61 and data.draw(st.booleans()):
-        # The checksum is put right, so that the changes reach the checks behind it.
+        # The checksum is corrected, so that the changes reach the later checks.
         try:
             broken = with_body(broken, broken[61:])
         except CorruptMessage:

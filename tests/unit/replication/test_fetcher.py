@@ -1,4 +1,4 @@
-"""The loop that follows a leader, against a leader that is played: errors, cuts, changes while it waits."""
+"""The fetch loop against a scripted leader: errors, truncations, changes during a fetch."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Answer = Callable[[FetchRequest], FetchResponse]
 
 
 class Follower:
-    """A fetcher, a log of three records of epoch 1, and answers that come one after the other."""
+    """A fetcher, a log of three records of epoch 1, and scripted responses."""
 
     def __init__(self, directory: Path, disk: HostDisk) -> None:
         config = LogConfig()
@@ -93,7 +93,7 @@ class Follower:
         return answer(request)
 
     def run(self, *answers: Answer | Exception) -> None:
-        """Follow until all answers are used, and the next question is asked."""
+        """Run until all responses are used and the next request is sent."""
         self.answers = list(answers)
 
         async def main() -> None:
@@ -108,7 +108,7 @@ class Follower:
 
     @property
     def last_asked(self) -> FetchRequest.FetchPartition:
-        """What the newest question that named the partition asked."""
+        """The partition's part of its newest fetch request."""
         for request in reversed(self.requests):
             for topic in request.topics:
                 return topic.partitions[0]
@@ -146,7 +146,7 @@ def follower(tmp_path: Path) -> Iterator[Follower]:
     disk.close()
 
 
-def test_what_the_leader_sends_is_appended_and_its_watermark_taken_over(follower: Follower) -> None:
+def test_fetched_records_are_appended_with_the_leaders_watermark(follower: Follower) -> None:
     follower.run(answer(bytes(batch(b"d", 3) + batch(b"e", 4)), high_watermark=4))
     assert follower.values == [b"a", b"b", b"c", b"d", b"e"]
     assert (follower.log.high_watermark, follower.replica.moves) == (4, 1)
@@ -156,7 +156,7 @@ def test_what_the_leader_sends_is_appended_and_its_watermark_taken_over(follower
     assert (state.replica_id, state.replica_epoch) == (2, 7)
 
 
-def test_a_diverging_epoch_cuts_the_log_before_anything_is_appended(follower: Follower) -> None:
+def test_a_diverging_epoch_truncates_before_any_append(follower: Follower) -> None:
     follower.run(
         answer(diverging_epoch=FetchResponse.EpochEndOffset(epoch=1, end_offset=1), high_watermark=1),
         answer(bytes(batch(b"B", 1)), high_watermark=1),
@@ -165,7 +165,7 @@ def test_a_diverging_epoch_cuts_the_log_before_anything_is_appended(follower: Fo
     assert follower.log.epochs.latest_epoch == EPOCH
 
 
-def test_bytes_that_are_damaged_are_not_appended_and_asked_for_again(follower: Follower) -> None:
+def test_damaged_bytes_are_not_appended_and_fetched_again(follower: Follower) -> None:
     damaged = batch(b"d", 3)
     damaged[HEADER_BYTES + 2] ^= 1
     follower.run(answer(bytes(damaged)), answer(bytes(batch(b"d", 3))))
@@ -173,23 +173,23 @@ def test_bytes_that_are_damaged_are_not_appended_and_asked_for_again(follower: F
     assert [one.topics[0].partitions[0].fetch_offset for one in follower.requests] == [3, 3, 4]
 
 
-def test_a_batch_that_was_cut_off_waits_for_its_rest(follower: Follower) -> None:
+def test_a_truncated_batch_is_fetched_again(follower: Follower) -> None:
     follower.run(answer(bytes(batch(b"d", 3) + batch(b"e", 4)[:40])))
     assert follower.values == [b"a", b"b", b"c", b"d"]
 
 
-def test_records_of_an_epoch_after_the_one_that_was_asked_for_are_left_out(follower: Follower) -> None:
+def test_records_of_a_later_epoch_are_dropped(follower: Follower) -> None:
     follower.run(answer(bytes(batch(b"d", 3) + batch(b"e", 4, EPOCH + 1))))
     assert follower.values == [b"a", b"b", b"c", b"d"]
 
 
-def test_a_leader_that_is_away_is_asked_again_in_a_new_session(follower: Follower) -> None:
+def test_an_unreachable_leader_is_retried_in_a_new_session(follower: Follower) -> None:
     follower.run(answer(session_id=11), ConnectionResetError("gone"), answer(session_id=12))
     asked = [(one.session_id, one.session_epoch) for one in follower.requests]
     assert asked == [(0, 0), (11, 1), (11, 0), (12, 1)]
 
 
-def test_a_leader_that_does_not_know_the_epoch_yet_is_asked_again(follower: Follower) -> None:
+def test_a_leader_without_the_epoch_is_retried(follower: Follower) -> None:
     follower.run(
         answer(error_code=ErrorCode.UNKNOWN_LEADER_EPOCH),
         answer(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER),
@@ -198,7 +198,7 @@ def test_a_leader_that_does_not_know_the_epoch_yet_is_asked_again(follower: Foll
     assert follower.values[-1] == b"d"
 
 
-def test_an_epoch_that_is_over_is_given_up(follower: Follower) -> None:
+def test_a_fenced_epoch_ends_the_fetching(follower: Follower) -> None:
     async def main() -> None:
         fetcher = follower.make()
         follower.answers = [answer(error_code=ErrorCode.FENCED_LEADER_EPOCH)]
@@ -214,7 +214,7 @@ def test_an_epoch_that_is_over_is_given_up(follower: Follower) -> None:
     assert len(follower.requests) == 1
 
 
-def test_an_answer_that_comes_after_the_partition_was_forgotten_changes_nothing(follower: Follower) -> None:
+def test_a_response_for_a_dropped_partition_is_ignored(follower: Follower) -> None:
     async def main() -> None:
         fetchers = Fetchers(follower.make, lambda: 1)
         late = asyncio.Event()
@@ -236,7 +236,7 @@ def test_an_answer_that_comes_after_the_partition_was_forgotten_changes_nothing(
     assert follower.values == [b"a", b"b", b"c"]
 
 
-def test_a_disk_error_is_told_and_tried_again(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_error_is_reported_and_retried(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
     full = OSError(errno.ENOSPC, "full")
     append = Log.append_as_follower
     failures = [full]
@@ -252,7 +252,7 @@ def test_a_disk_error_is_told_and_tried_again(follower: Follower, monkeypatch: p
     assert follower.values[-1] == b"d"
 
 
-def test_a_flush_that_fails_after_the_replica_was_given_up_ends_and_is_not_reported(
+def test_a_failed_flush_of_a_dropped_replica_is_not_reported(
     follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = []

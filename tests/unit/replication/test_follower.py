@@ -1,4 +1,4 @@
-"""What a follower asks for, and its end of a fetch session."""
+"""The fetches of a follower, and its side of a fetch session."""
 
 from __future__ import annotations
 
@@ -44,25 +44,25 @@ def step(following: Following, log: Any, code: int = 0, **fields: int) -> Any:
     return following.step(log, leader_epoch=5, code=code, **cast(Any, facts))
 
 
-def test_it_fetches_from_the_end_of_its_log_with_the_epoch_of_its_last_record() -> None:
+def test_a_fetch_starts_at_the_log_end_with_the_last_records_epoch() -> None:
     following = Following()
     following.follow(position(log_of(1, 1, 3)))
     (asked,) = plan(following).sent
     assert (asked.offset, asked.last_fetched_epoch, asked.leader_epoch) == (3, 3, 5)
 
 
-def test_a_session_sends_what_changed_and_forgets_what_is_gone() -> None:
+def test_a_session_sends_changed_and_forgotten_partitions() -> None:
     following = Following()
     logs = [log_of(1), log_of(1)]
     for index, log in enumerate(logs):
         following.follow(position(log, index))
     first = plan(following)
     assert (first.session_id, first.session_epoch, len(first.sent)) == (0, 0, 2)
-    assert following.session.answered(0, 77)
+    assert following.session.on_response(0, 77)
     second = plan(following)
     assert (second.session_id, second.session_epoch, second.sent) == (77, 1, [])
-    assert len(second.asked) == 2
-    following.session.answered(0, 77)
+    assert len(second.fetches) == 2
+    following.session.on_response(0, 77)
     logs[1].take(5, 9)
     following.appended(following.positions[TOPIC_ID, 1], logs[1], 2)
     following.forget((TOPIC_ID, 0))
@@ -71,27 +71,27 @@ def test_a_session_sends_what_changed_and_forgets_what_is_gone() -> None:
     assert third.forgotten == [(TOPIC_ID, 0)]
 
 
-def test_a_session_that_the_leader_lost_begins_again() -> None:
+def test_a_session_lost_by_the_leader_restarts() -> None:
     following = Following()
     following.follow(position(log_of(1)))
     plan(following)
-    following.session.answered(0, 77)
+    following.session.on_response(0, 77)
     plan(following)
-    assert not following.session.answered(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
+    assert not following.session.on_response(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
     again = plan(following)
     assert (again.session_id, again.session_epoch, len(again.sent)) == (0, 0, 1)
-    following.session.answered(0, 78)
+    following.session.on_response(0, 78)
     plan(following)
-    following.session.lost()  # the connection broke: the leader is asked to close what it has
+    following.session.reset()  # the connection broke: the leader must close its session
     again = plan(following)
     assert (again.session_id, again.session_epoch) == (78, 0)
 
 
-def test_an_answer_counts_only_where_it_was_asked_for() -> None:
+def test_a_response_counts_only_for_an_unchanged_position() -> None:
     following = Following()
     log = log_of(1)
     following.follow(position(log))
-    asked = plan(following).asked[TOPIC_ID, 0]
+    asked = plan(following).fetches[TOPIC_ID, 0]
     assert following.current(asked) is not None
     log.take(5, 8)
     following.appended(following.positions[TOPIC_ID, 0], log, 2)
@@ -100,7 +100,7 @@ def test_an_answer_counts_only_where_it_was_asked_for() -> None:
     assert following.current(asked) is None
 
 
-def test_the_same_leader_epoch_again_changes_nothing() -> None:
+def test_a_repeated_leader_epoch_changes_nothing() -> None:
     following = Following()
     first = position(log_of(1))
     following.follow(first)
@@ -108,7 +108,7 @@ def test_the_same_leader_epoch_again_changes_nothing() -> None:
     assert following.positions[TOPIC_ID, 0] is first
 
 
-def test_errors_pause_or_end_the_following_of_a_partition() -> None:
+def test_errors_pause_or_end_the_fetching_of_a_partition() -> None:
     following = Following()
     log = log_of(1)
     following.follow(position(log))
@@ -128,18 +128,18 @@ def test_errors_pause_or_end_the_following_of_a_partition() -> None:
     assert plan(following, 500) is not None
 
 
-def test_a_log_outside_of_the_leaders_range_is_cut_or_starts_over() -> None:
+def test_a_log_outside_the_leaders_range_is_truncated_or_restarted() -> None:
     assert out_of_range(log_of(1, 1, 1), 0, 2) == Restart(truncate_to=2)
     assert out_of_range(log_of(1, 1, 1), 5, 9) == Restart(start_over_at=5)
     assert out_of_range(log_of(1, 1, 1), 0, 9) == Restart()
 
 
-def test_a_log_without_epochs_waits_until_it_is_cut() -> None:
+def test_a_log_without_epochs_waits_for_its_truncation() -> None:
     following = Following()
     log = ModelLog()
     log.records = [(-1, 1), (-1, 2)]
     following.follow(position(log))
     assert plan(following) is None
     assert len(following.without_epochs(0)) == 1
-    following.follow(position(log_of(), 1))  # an empty one has nothing to doubt
+    following.follow(position(log_of(), 1))  # an empty log needs no truncation
     assert plan(following) is not None

@@ -1,4 +1,4 @@
-"""Proposals on their way to the controller: together, until they are answered."""
+"""Proposals to the controller: batched, and retried until they are answered."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.replication.isr_changes import IsrChanges
-from ottla.replication.leader import Agreed, Proposal
+from ottla.replication.leader import AcceptedChange, Proposal
 from ottla.wire.errors import ErrorCode, RequestTimedOut
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
@@ -18,17 +18,17 @@ TOPIC = b"t" * 16
 class Proposer:
     def __init__(self, *, tries: int = 1) -> None:
         self.pending: Proposal | None = None
-        self.heard: list[Agreed | ErrorCode] = []
+        self.heard: list[AcceptedChange | ErrorCode] = []
         self._tries = tries
 
     def is_proposing(self, proposal: Proposal) -> bool:
         return self.pending is proposal
 
-    def isr_agreed(self, proposal: Proposal, answer: Agreed) -> None:
+    def isr_change_accepted(self, proposal: Proposal, answer: AcceptedChange) -> None:
         self.heard.append(answer)
         self.pending = None
 
-    def isr_refused(self, proposal: Proposal, code: ErrorCode) -> bool:
+    def isr_change_rejected(self, proposal: Proposal, code: ErrorCode) -> bool:
         self.heard.append(code)
         return len(self.heard) < self._tries
 
@@ -82,16 +82,16 @@ def run(
     return requests
 
 
-def test_what_is_proposed_together_goes_out_together() -> None:
+def test_concurrent_proposals_share_a_request() -> None:
     proposers = [Proposer(), Proposer()]
     requests = run(answer_all, proposers, lambda: all(one.heard for one in proposers))
-    assert [one.heard for one in proposers] == [[Agreed(4, 8, (1, 2))]] * 2
+    assert [one.heard for one in proposers] == [[AcceptedChange(4, 8, (1, 2))]] * 2
     (request,) = requests
     assert (request.broker_id, request.broker_epoch) == (1, 10)
     assert [one.partition_index for one in request.topics[0].partitions] == [0, 1]
 
 
-def test_a_controller_that_is_away_or_refuses_all_is_asked_again() -> None:
+def test_a_failed_request_to_the_controller_is_retried() -> None:
     answers: list[Any] = [RequestTimedOut("away"), ErrorCode.STALE_BROKER_EPOCH, None]
 
     def answer(request: AlterPartitionRequest) -> AlterPartitionResponse:
@@ -103,10 +103,10 @@ def test_a_controller_that_is_away_or_refuses_all_is_asked_again() -> None:
     proposer = Proposer()
     requests = run(answer, [proposer], lambda: bool(proposer.heard))
     assert len(requests) == 3
-    assert proposer.heard == [Agreed(4, 8, (1, 2))]
+    assert proposer.heard == [AcceptedChange(4, 8, (1, 2))]
 
 
-def test_a_refused_proposal_is_sent_again_where_its_partition_says_so() -> None:
+def test_a_rejected_proposal_is_retried_if_its_partition_requests_it() -> None:
     proposer = Proposer(tries=3)
     code = ErrorCode.UNKNOWN_SERVER_ERROR
     requests = run(lambda request: answer_all(request, code), [proposer], lambda: len(proposer.heard) == 3)
@@ -114,7 +114,7 @@ def test_a_refused_proposal_is_sent_again_where_its_partition_says_so() -> None:
     assert proposer.heard == [code] * 3
 
 
-def test_a_proposal_that_metadata_has_overtaken_is_not_sent_again() -> None:
+def test_an_outdated_proposal_is_not_retried() -> None:
     overtaken, other = Proposer(), Proposer()
 
     def answer(request: AlterPartitionRequest) -> AlterPartitionResponse:

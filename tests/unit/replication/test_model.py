@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.replication.world import Broker, World
 
-from ottla.replication.leader import Agreed
+from ottla.replication.leader import AcceptedChange
 
 WEIGHTS = {
     "append": 8,
@@ -31,7 +31,7 @@ WEIGHTS = {
 
 
 class Life:
-    """One partition with three replicas, and what can happen to it."""
+    """One partition with three replicas, and its possible events."""
 
     def __init__(self, min_insync_replicas: int) -> None:
         self.world = World(min_insync_replicas=min_insync_replicas)
@@ -91,10 +91,10 @@ class Life:
             answer = self.world.alter(broker, leadership.pending)
             if not is_answered:
                 return
-            if isinstance(answer, Agreed):
-                broker.partition.isr_agreed(leadership.pending, answer)
+            if isinstance(answer, AcceptedChange):
+                broker.partition.isr_change_accepted(leadership.pending, answer)
             else:
-                broker.partition.isr_refused(leadership.pending, answer)
+                broker.partition.isr_change_rejected(leadership.pending, answer)
 
     def shrink(self, node: int) -> None:
         broker = self.broker(node)
@@ -129,7 +129,7 @@ class Life:
                 self.watermarks[key] = broker.log.high_watermark
 
     def heal(self) -> None:
-        """Nobody fails any more, and everything arrives: everybody has the same."""
+        """Without further failures, when everything has arrived, all replicas are equal."""
         for node in (1, 2, 3):
             self.restart(node)
         for _ in range(500):

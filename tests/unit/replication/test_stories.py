@@ -1,11 +1,11 @@
-"""How logs part and come together again, and how records were lost before there were epochs."""
+"""Diverging and converging logs, and the ways in which records were lost before leader epochs."""
 
 from __future__ import annotations
 
 from tests.unit.replication.world import LAG_MAX_MS, Broker, ModelLog, World
 
 from ottla.replication.follower import truncation
-from ottla.replication.leader import Agreed
+from ottla.replication.leader import AcceptedChange
 
 
 def write(broker: Broker, *values: int) -> None:
@@ -36,8 +36,8 @@ def settle_isr(world: World, node: int) -> None:
     assert leadership.pending is not None
     proposal = leadership.pending
     answer = world.alter(broker, proposal)
-    assert isinstance(answer, Agreed), answer
-    broker.partition.isr_agreed(proposal, answer)
+    assert isinstance(answer, AcceptedChange), answer
+    broker.partition.isr_change_accepted(proposal, answer)
 
 
 def values(broker: Broker) -> list[int]:
@@ -45,7 +45,7 @@ def values(broker: Broker) -> list[int]:
 
 
 def test_a_follower_that_restarts_before_it_heard_of_the_watermark_keeps_what_was_acknowledged() -> None:
-    """Cut at its high watermark it would have lost the record, and then led without it."""
+    """Truncated at its high watermark it would have lost the record, and then led without it."""
     world = World(count=2)
     leader, follower = world.brokers[1], world.brokers[2]
     write(leader, 11)
@@ -54,7 +54,7 @@ def test_a_follower_that_restarts_before_it_heard_of_the_watermark_keeps_what_wa
     assert follower.fetch is not None
     leader.serve(2, follower.fetch, 10)  # ... and the leader knows, so it is acknowledged
     assert leader.log.high_watermark == 1
-    assert follower.log.high_watermark == 0  # but the follower was not told yet
+    assert follower.log.high_watermark == 0  # but the follower does not know yet
     world.kill(2, lost=0)
     world.restart(2)
     learn(world, 1, 2)
@@ -68,14 +68,14 @@ def test_a_follower_that_restarts_before_it_heard_of_the_watermark_keeps_what_wa
 
 
 def test_replicas_that_both_lost_their_tails_do_not_keep_different_records_at_one_offset() -> None:
-    """By their watermarks nobody would have cut anything: both were at 2."""
+    """By their high watermarks nobody would have truncated anything: both were at 2."""
     world = World(count=2)
     first, second = world.brokers[1], world.brokers[2]
     write(first, 11, 12)
     fetch(world, 2, rounds=2)
     assert first.log.high_watermark == second.log.high_watermark == 2
     second.checkpoint = first.checkpoint = 2
-    # Both go down at once, and the second one's disk had the first record alone: what its flushes promise.
+    # Both fail at once, and the second one's disk had only the first record, which it had flushed.
     world.kill(1, lost=0)
     world.kill(2, lost=0)
     second.log.truncate_to(1)
@@ -90,12 +90,12 @@ def test_replicas_that_both_lost_their_tails_do_not_keep_different_records_at_on
     assert values(first) == values(second) == [11, 99]
 
 
-def test_an_old_leader_cuts_off_what_only_it_had() -> None:
+def test_an_old_leader_truncates_its_unreplicated_records() -> None:
     world = World(count=3)
     write(world.brokers[1], 1, 2)
     fetch(world, 2, rounds=2)
     fetch(world, 3, rounds=2)
-    write(world.brokers[1], 3, 4)  # nobody else sees these
+    write(world.brokers[1], 3, 4)  # nobody else has these
     world.kill(1, lost=0)
     learn(world, 2, 3)
     write(world.brokers[2], 5)
@@ -107,7 +107,7 @@ def test_an_old_leader_cuts_off_what_only_it_had() -> None:
 
 
 def test_late_metadata_does_not_let_the_watermark_pass_a_replica_that_has_just_joined() -> None:
-    """The leader's second proposal is with the controller when metadata repeats the answer to the first."""
+    """The leader's second proposal is in flight when metadata repeats the response to the first."""
     world = World(count=3)
     leader = world.brokers[1]
     leadership = leader.partition.leadership
@@ -123,10 +123,10 @@ def test_late_metadata_does_not_let_the_watermark_pass_a_replica_that_has_just_j
     assert leader.log.high_watermark == 6
     write(leader, 7, 8)
     fetch(world, 3, count=4)
-    fetch(world, 3, count=0)  # it has what is committed, and joins
+    fetch(world, 3, count=0)  # it has everything committed, and joins
     assert leadership.pending is not None
-    assert isinstance(world.alter(leader, leadership.pending), Agreed)  # the answer is on its way
-    world.deliver(leader)  # and so was what the first one changed
+    assert isinstance(world.alter(leader, leadership.pending), AcceptedChange)  # the response is in flight
+    world.deliver(leader)  # and so was the first change
     fetch(world, 2, rounds=2)
     world.check()
     assert leader.log.high_watermark == 6
@@ -139,13 +139,13 @@ def log_of(*epochs: int) -> ModelLog:
     return log
 
 
-def test_a_log_is_cut_where_the_shared_epoch_ends_on_the_shorter_side() -> None:
+def test_a_log_is_truncated_at_the_shorter_end_of_the_shared_epoch() -> None:
     assert truncation(log_of(1, 1, 1), 1, 2) == 2
     assert truncation(log_of(1, 1), 1, 5) == 2
     assert truncation(log_of(1, 2, 2), 1, 3) == 1
 
 
-def test_an_epoch_of_the_leader_that_the_follower_has_nothing_of_needs_another_round() -> None:
+def test_an_unknown_leader_epoch_needs_another_round() -> None:
     """Fast elections: the follower wrote in epochs 1 and 3, the leader in 1 and 2."""
     follower, leader = log_of(1, 3, 3), log_of(1, 2, 2, 2)
     leader.assign_epoch_start_offset(4, 4)
@@ -157,6 +157,6 @@ def test_an_epoch_of_the_leader_that_the_follower_has_nothing_of_needs_another_r
     assert leader.end_offset_for_epoch(follower.epochs.latest_epoch) == (1, 1)  # they agree below 1
 
 
-def test_a_follower_older_than_all_that_the_leader_knows_goes_to_where_the_leader_begins() -> None:
+def test_a_follower_with_only_older_epochs_truncates_to_the_leaders_start() -> None:
     assert truncation(log_of(5, 5), 3, 1) == 0
     assert truncation(log_of(), 3, 1) == 0

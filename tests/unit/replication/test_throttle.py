@@ -18,7 +18,7 @@ def test_a_rate_is_measured_over_its_window() -> None:
     assert rate.per_second(10_000) == 0
 
 
-def test_a_sender_that_asks_before_it_sends_keeps_to_the_limit() -> None:
+def test_a_sender_that_checks_first_keeps_the_limit() -> None:
     throttle = Throttle()
     throttle.set_limit(10_000)
     throttle.set_topic("t", frozenset((0,)))
@@ -31,7 +31,7 @@ def test_a_sender_that_asks_before_it_sends_keeps_to_the_limit() -> None:
 
 
 @pytest.mark.parametrize("limit", [1024, 20_000, 90_000, 200_000, 4_000_000])
-def test_batches_that_are_larger_than_the_window_allows_are_paid_for(limit: int) -> None:
+def test_oversized_batches_delay_the_following_ones(limit: int) -> None:
     throttle = Throttle()
     throttle.set_limit(limit)
     throttle.set_topic("t", frozenset((0,)))
@@ -45,18 +45,18 @@ def test_batches_that_are_larger_than_the_window_allows_are_paid_for(limit: int)
     assert (sent - size) * 1000 / last_ms == pytest.approx(limit, rel=0.1)
 
 
-def test_another_limit_holds_at_once() -> None:
+def test_a_new_limit_applies_at_once() -> None:
     throttle = Throttle()
     throttle.set_limit(1024)
     throttle.set_topic("t", frozenset((0,)))
     throttle.record(1_000_000, 0)
-    throttle.set_limit(1024)  # as it is
+    throttle.set_limit(1024)  # unchanged
     assert throttle.is_exceeded(100_000)
     throttle.set_limit(100_000)
     assert not throttle.is_exceeded(100_000)
 
 
-def test_only_listed_replicas_that_are_out_of_sync_are_held_back() -> None:
+def test_only_listed_out_of_sync_replicas_are_throttled() -> None:
     throttle = Throttle()
     throttle.set_limit(1)
     throttle.set_topic("t", frozenset((0,)))

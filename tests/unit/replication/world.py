@@ -1,4 +1,4 @@
-"""A world of one partition for tests: logs of numbered records, a controller, brokers that know it late."""
+"""A world of one partition for tests: logs of numbered records, a controller, brokers with stale metadata."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, cast
 from ottla.log.leader_epochs import EpochCache
 from ottla.replication.follower import (
     Append,
-    Asked,
     FindOffsets,
     Following,
     GiveUp,
+    PartitionFetch,
     Position,
     Truncate,
     out_of_range,
 )
-from ottla.replication.leader import Agreed, Leadership, Proposal
+from ottla.replication.leader import AcceptedChange, Leadership, Proposal
 from ottla.server.replicas.partition import Partition
 from ottla.wire.errors import ErrorCode, KafkaError
 
@@ -26,7 +26,7 @@ LAG_MAX_MS = 1000
 
 
 class ModelLog:
-    """A log whose records are (epoch, value), one to an offset."""
+    """A log whose records are (epoch, value), one per offset."""
 
     def __init__(self) -> None:
         self.records: list[tuple[int, int]] = []
@@ -73,7 +73,7 @@ class ModelLog:
 
 
 @dataclass(frozen=True)
-class Standing:
+class BrokerStatus:
     epoch: int
     fenced: bool = False
     in_controlled_shutdown: bool = False
@@ -81,29 +81,29 @@ class Standing:
 
 @dataclass(frozen=True)
 class Registered:
-    """What the controller says of the partition, and of the brokers, at one moment."""
+    """The controller's state of the partition and the brokers at one moment."""
 
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
     partition_epoch: int
     replicas: tuple[int, ...]
-    brokers: dict[int, Standing]
+    brokers: dict[int, BrokerStatus]
 
 
 @dataclass
 class Fetch:
-    """A fetch under way: asked, perhaps answered."""
+    """A fetch in flight, perhaps with a response."""
 
     leader_id: int
-    asked: Asked
+    asked: PartitionFetch
     broker_epoch: int
     answer: dict[str, Any] | None = None
     records: list[tuple[int, int]] = field(default_factory=list)
 
 
 class Broker:
-    """One broker: its log outlives it, all else is gone when it is killed."""
+    """One broker: a kill keeps only its log."""
 
     def __init__(self, world: World, node_id: int) -> None:
         self.world = world
@@ -115,19 +115,19 @@ class Broker:
 
     def begin(self) -> None:
         self.known: Registered | None = None
-        self.known_at = 0  # in the controller's history
+        self.known_at = 0  # an index of the controller's history
         self.partition = Partition("t", TOPIC_ID, 0, cast(Any, self.log))
         self.following = Following()
         self.fetch: Fetch | None = None
         self.proposals: list[Proposal] = []
-        self.noted = 0  # below it all was noted as acknowledged, in this leader epoch
+        self.noted = 0  # recorded as acknowledged up to here, in this leader epoch
         self.broker_epoch = self.world.controller.brokers[self.node_id].epoch
         self.log.high_watermark = min(self.checkpoint, self.log.log_end_offset)
 
-    # Surroundings
+    # LeaderEnvironment
 
     @property
-    def brokers(self) -> dict[int, Standing]:
+    def brokers(self) -> dict[int, BrokerStatus]:
         return self.known.brokers if self.known is not None else {}
 
     @property
@@ -140,13 +140,13 @@ class Broker:
     # Metadata
 
     def learn(self, registered: Registered) -> None:
-        """What `Replicas` and `Replication` do with metadata."""
+        """Applies metadata like `Replicas` and `Replication`."""
         before, self.known = self.known, registered
         partition = self.partition
         if registered.partition_epoch < partition.partition_epoch or (
             before is not None and registered.partition_epoch == before.partition_epoch
         ):
-            return  # an answer to a proposal told more already, or it is about brokers alone
+            return  # a response was newer, or only brokers have changed
         is_new_epoch = registered.leader_epoch > partition.leader_epoch
         if is_new_epoch:
             self.noted = 0
@@ -172,7 +172,7 @@ class Broker:
                 partition_epoch=registered.partition_epoch,
                 end_offset=self.log.log_end_offset,
             )
-            partition.advance_as_kept()
+            partition.update_high_watermark()
         else:
             partition.leadership = None
             if is_new_epoch:
@@ -187,11 +187,11 @@ class Broker:
     def ask(self) -> None:
         plan = self.following.plan(self.now_ms(), lambda _key: 0, lambda _position: False)
         if plan is not None:
-            (asked,) = plan.asked.values()
+            (asked,) = plan.fetches.values()
             self.fetch = Fetch(self.partition.leader_id, asked, self.broker_epoch)
 
     def serve(self, follower_id: int, fetch: Fetch, count: int) -> None:
-        """What the fetch handler does for a follower."""
+        """Like the fetch handler for a follower."""
         partition, log, asked = self.partition, self.log, fetch.asked
         fetch.answer = answer = {
             "code": 0,
@@ -225,7 +225,7 @@ class Broker:
         fetch.records = log.records[asked.offset : asked.offset + count]
 
     def finish(self) -> None:
-        """What the fetcher does with an answer."""
+        """Like the fetcher for a response."""
         fetch, self.fetch = self.fetch, None
         assert fetch is not None
         assert fetch.answer is not None
@@ -262,7 +262,7 @@ class World:
         ids = tuple(range(1, count + 1))
         self.now_ms = 10_000
         self.min_insync_replicas = min_insync_replicas
-        self.controller = Registered(1, 1, ids, 1, ids, {node: Standing(epoch=node) for node in ids})
+        self.controller = Registered(1, 1, ids, 1, ids, {node: BrokerStatus(epoch=node) for node in ids})
         self.history = [self.controller]
         self.next_broker_epoch = 100
         self.brokers = {node: Broker(self, node) for node in ids}
@@ -288,7 +288,7 @@ class World:
         if node in self.controller.isr and self.alive(node) and node != self.controller.leader:
             self.change(leader=node)
 
-    def alter(self, broker: Broker, proposal: Proposal) -> ErrorCode | Agreed:
+    def alter(self, broker: Broker, proposal: Proposal) -> ErrorCode | AcceptedChange:
         """AlterPartition."""
         now = self.controller
         if proposal.leader_epoch != now.leader_epoch or now.leader != broker.node_id:
@@ -300,10 +300,10 @@ class World:
             if standing.fenced or epoch not in (-1, standing.epoch):
                 return ErrorCode.INELIGIBLE_REPLICA
         self.change(isr=tuple(node for node, _ in proposal.isr))
-        return Agreed(now.leader_epoch, self.controller.partition_epoch, self.controller.isr)
+        return AcceptedChange(now.leader_epoch, self.controller.partition_epoch, self.controller.isr)
 
     def kill(self, node: int, lost: int) -> None:
-        """A broker is gone, with some of what it had not flushed, unless it is the last one in sync."""
+        """A broker dies with some of its unflushed records, unless it is the last one in the ISR."""
         broker = self.brokers[node]
         broker.is_alive = False
         isr = tuple(other for other in self.controller.isr if other != node)
@@ -321,7 +321,7 @@ class World:
     def restart(self, node: int) -> None:
         broker = self.brokers[node]
         self.next_broker_epoch += 1
-        standings = {**self.controller.brokers, node: Standing(self.next_broker_epoch)}
+        standings = {**self.controller.brokers, node: BrokerStatus(self.next_broker_epoch)}
         leader = self.controller.leader
         if leader < 0 and node in self.controller.isr:
             leader = node
@@ -330,7 +330,7 @@ class World:
         broker.begin()
 
     def deliver(self, broker: Broker) -> None:
-        """The next piece of metadata reaches a broker; one that starts gets the newest."""
+        """Deliver the next metadata to a broker; a starting one gets the newest."""
         if broker.known is None:
             broker.known_at = len(self.history) - 1
         elif broker.known_at + 1 < len(self.history):
@@ -339,7 +339,7 @@ class World:
             return
         broker.learn(self.history[broker.known_at])
 
-    # What must hold
+    # Invariants
 
     def note_acknowledged(self, broker: Broker) -> None:
         """Everything below a leader's watermark may have been acknowledged."""

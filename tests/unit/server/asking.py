@@ -1,4 +1,4 @@
-"""A small blocking client for tests: one message out, its answer back, in any version."""
+"""A small blocking client for tests: one request, its response, in any version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.wire.messages.produce import ProduceRequest
 
 
 class Asking:
-    """One connection. `ask` sends and waits; `send` and `receive` do each alone."""
+    """One connection. `ask` sends and waits; `send` and `receive` do one each."""
 
     def __init__(self, port: int, *, host: str = "127.0.0.1") -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), source_address=(host, 0))
@@ -55,7 +55,7 @@ class Asking:
     ) -> None:
         self.socket.close()
 
-    # What most tests ask
+    # Requests of most tests
 
     def create_topic(self, name: str, partitions: int = 1, **configs: str) -> None:
         topic = CreateTopicsRequest.CreatableTopic(
@@ -71,7 +71,7 @@ class Asking:
         assert response.topics[0].error_code == 0, response.topics[0]
 
     def produce(self, topic: str, values: Sequence[bytes], *, partition: int = 0, acks: int = -1) -> Any:
-        """The partition's part of the answer."""
+        """The partition's part of the response."""
         return (
             self.ask(produce_request(topic, values, partition=partition, acks=acks), 9)
             .responses[0]
@@ -81,7 +81,7 @@ class Asking:
     def fetch(
         self, topic: str, offset: int, *, partition: int = 0, max_wait_ms: int = 0, min_bytes: int = 1
     ) -> Any:
-        """The partition's part of the answer."""
+        """The partition's part of the response."""
         request = fetch_request(
             topic, offset, partition=partition, max_wait_ms=max_wait_ms, min_bytes=min_bytes
         )
@@ -102,7 +102,7 @@ class Asking:
 
 
 def whole(records: memoryview) -> bytes:
-    """Fetched bytes without the last batch that was cut off."""
+    """Fetched bytes without a truncated last batch."""
     from ottla.records.batch import whole_batches_end
 
     return bytes(records[: whole_batches_end(records)])

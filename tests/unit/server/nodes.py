@@ -1,4 +1,4 @@
-"""Nodes of one role as processes of their own: a controller, and brokers that follow it."""
+"""Nodes with one role, as separate processes: a controller, and brokers that follow it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def free_port() -> int:
 
 
 def wait_until(condition: Callable[[], object], what: str, *, seconds_max: float = SECONDS_MAX) -> None:
-    """Wait for a condition; past the deadline an AssertionError names what was awaited."""
+    """Wait for a condition; after the deadline raise AssertionError with `what`."""
     deadline = time.monotonic() + seconds_max
     while not condition():
         assert time.monotonic() < deadline, f"gave up waiting for {what}"
@@ -36,7 +36,7 @@ def wait_until(condition: Callable[[], object], what: str, *, seconds_max: float
 
 
 class NodeProcess:
-    """One node. Its data outlives the process: `kill` or `stop`, then `start` goes on with it."""
+    """One node. Its data outlives the process: `kill` or `stop` it, then `start` it again."""
 
     def __init__(self, directory: Path, properties: dict[str, str], port: int) -> None:
         self.directory = directory
@@ -91,7 +91,7 @@ class NodeProcess:
         self.process = None
 
     def stop(self) -> int:
-        """As SIGTERM; the exit code."""
+        """As SIGTERM; returns the exit code."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(SECONDS_MAX)
@@ -106,12 +106,13 @@ class NodeProcess:
 
 
 class Nodes:
-    """A controller and its brokers; all are killed at the end, whatever happens."""
+    """A controller and its brokers; all are killed at the end in any case."""
 
     def __init__(
         self, directory: Path, *, is_static: bool = False, data_port: int | None = None, **controller: str
     ) -> None:
-        """`data_port`: the controller is a broker too. `controller`: settings, with underscores for dots."""
+        """With `data_port` the controller is also a broker. `controller`: settings, with underscores for
+        dots."""
         self._directory = directory
         self._nodes: list[NodeProcess] = []
         port = free_port()
@@ -136,7 +137,7 @@ class Nodes:
         self.controller.format(*([] if is_static else ["--standalone"]))
 
     def broker(self, node_id: int, *, cluster_id: str = CLUSTER_ID, **extra: str) -> NodeProcess:
-        """A broker that is formatted and not started."""
+        """A formatted broker that is not started."""
         port = free_port()
         settings = {
             "process.roles": "broker",
@@ -163,7 +164,7 @@ class Nodes:
 
 
 def leaders(asking: Asking, topic: str) -> dict[int, int]:
-    """Partition -> leader, as this broker tells its clients."""
+    """Partition -> leader, in this broker's Metadata response."""
     request = MetadataRequest(
         topics=[MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
     )
@@ -172,7 +173,7 @@ def leaders(asking: Asking, topic: str) -> dict[int, int]:
 
 
 def wait_for_leaders(node: NodeProcess, topic: str, count: int) -> None:
-    """Until a broker knows a leader for each of `count` partitions."""
+    """Wait until a broker knows a leader for each of `count` partitions."""
 
     def are_known() -> bool:
         with node.ask() as asking:

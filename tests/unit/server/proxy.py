@@ -10,7 +10,7 @@ from typing import Self
 
 
 class Proxy:
-    """Listens on `port` and passes everything on to a target, while it is not cut."""
+    """Listens on `port` and forwards everything to a target, unless it is cut."""
 
     def __init__(self, target: int | None = None) -> None:
         self.target = target
@@ -22,7 +22,7 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self) -> None:
-        """End all connections and let none come about."""
+        """Close all connections and accept no new ones."""
         with self._lock:
             self._is_cut = True
             for one in self._sockets:

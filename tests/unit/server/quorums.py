@@ -1,4 +1,4 @@
-"""Several combined nodes as processes, whose controllers are one quorum; and questions to them."""
+"""Several combined nodes as processes, whose controllers form a quorum; and requests to them."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ LISTENER = "CONTROLLER"
 
 
 class Status(NamedTuple):
-    """The quorum as its leader describes it."""
+    """The quorum as described by its leader."""
 
     error: int
     leader_id: int
     epoch: int
     high_watermark: int
-    voters: dict[int, int]  # with their ends
+    voters: dict[int, int]  # id: log end
     observers: set[int]
 
 
 class QuorumOf:
-    """`count` nodes with ids from 1 on, which are formatted and not started. All are killed at the end."""
+    """`count` formatted nodes with ids from 1 on, not started. All are killed at the end."""
 
     def __init__(self, directory: Path, count: int, *, is_static: bool, **settings: str) -> None:
         self.ports = {node_id: free_port() for node_id in range(1, count + 1)}
@@ -55,7 +55,7 @@ class QuorumOf:
             self.nodes[node_id] = NodeProcess(directory / f"node-{node_id}", properties, port)
 
     def start(self) -> None:
-        """Start all at once: none of them gets far without the others."""
+        """Start all nodes at once, since a majority is needed."""
         for node in self.nodes.values():
             node.start(wait=False)
         wait_until(lambda: all(map(_has_started, self.nodes.values())), "all nodes to start")
@@ -70,7 +70,7 @@ class QuorumOf:
             if node.process is not None:
                 node.kill()
 
-    # Questions
+    # Requests
 
     def status(self, via: int) -> Status:
         partition = DescribeQuorumRequest.PartitionData(partition_index=0)
@@ -87,7 +87,7 @@ class QuorumOf:
         )
 
     def wait_for_leader(self, via: int, *, other_than: int = -1) -> int:
-        """The leader, once there is one."""
+        """The leader, once elected."""
         found: list[Status] = []
 
         def is_led() -> bool:
@@ -98,7 +98,7 @@ class QuorumOf:
         return found[-1].leader_id
 
     def create(self, topic: str, via: int) -> int:
-        """Create a topic by way of a node; the error."""
+        """Create a topic through a node; return the error."""
         wanted = CreateTopicsRequest.CreatableTopic(name=topic, num_partitions=1, replication_factor=1)
         with self.nodes[via].ask() as asking:
             response = asking.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000), 7)
@@ -132,7 +132,7 @@ class QuorumOf:
         return error
 
     def upgrade(self, via: int) -> int:
-        """Make the quorum a dynamic one; the error."""
+        """Convert the quorum to a dynamic one; return the error."""
         update = UpdateFeaturesRequest.FeatureUpdateKey(
             feature="kraft.version", max_version_level=1, upgrade_type=1
         )
@@ -142,7 +142,7 @@ class QuorumOf:
         return error
 
     def wait_until_equal(self, via: int) -> None:
-        """Until every voter has all that the leader has."""
+        """Wait until every voter has the leader's log."""
 
         def are_equal() -> bool:
             status = self.status(via)

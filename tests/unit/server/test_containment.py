@@ -19,7 +19,7 @@ from ottla.config import development_config
 from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom
 from ottla.log.directories.log_directories import LogDirectories
 from ottla.log.log import Log
-from ottla.server.fatal_errors import Ending
+from ottla.server.fatal_errors import StopReason
 from ottla.server.metadata.background_tasks import BackgroundTasks
 from ottla.server.net.dispatch import Dispatcher
 from ottla.server.node import Node
@@ -34,15 +34,15 @@ Duty = Callable[[], Any]
 
 
 class FailingNode(Node):
-    """A node each of whose duties fails in an unforeseen way at first, and comes round often."""
+    """A node whose duties all fail unexpectedly at first, and run at short intervals."""
 
     failures_wanted = FAILURES
 
-    def _every(self, name: str, interval_ms: int, duty: Duty) -> None:
-        super()._every(name, 10, self._failing(name, duty))
+    def _run_every(self, name: str, interval_ms: int, duty: Duty) -> None:
+        super()._run_every(name, 10, self._failing(name, duty))
 
-    def _keep(self, name: str, duty: Callable[[], Awaitable[None]]) -> None:
-        super()._keep(name, self._failing(name, duty))
+    def _run_duty(self, name: str, duty: Callable[[], Awaitable[None]]) -> None:
+        super()._run_duty(name, self._failing(name, duty))
 
     def _failing(self, name: str, duty: Duty) -> Duty:
         self.calls = getattr(self, "calls", {})
@@ -59,15 +59,15 @@ class FailingNode(Node):
 
 
 class CalmNode(FailingNode):
-    """One whose duties do not fail by themselves, and are there to be called."""
+    """A node whose duties do not run by themselves; tests call them."""
 
     failures_wanted = 0
 
-    def _every(self, name: str, interval_ms: int, duty: Duty) -> None:
-        Node._every(self, name, 10**6, self._failing(name, duty))
+    def _run_every(self, name: str, interval_ms: int, duty: Duty) -> None:
+        Node._run_every(self, name, 10**6, self._failing(name, duty))
 
-    def _keep(self, name: str, duty: Callable[[], Awaitable[None]]) -> None:
-        Node._keep(self, name, self._failing(name, lambda: asyncio.sleep(10**6)))
+    def _run_duty(self, name: str, duty: Callable[[], Awaitable[None]]) -> None:
+        Node._run_duty(self, name, self._failing(name, lambda: asyncio.sleep(10**6)))
         self.tables[name] = duty
 
 
@@ -98,7 +98,7 @@ def with_node(
 
 
 async def ask(node: Node, talk: Callable[[Asking], Any]) -> Any:
-    """Talk to the node from a thread: the loop is the node's."""
+    """Use the node from a thread, since the loop belongs to the node."""
 
     def here() -> Any:
         with Asking(node.port) as client:
@@ -117,7 +117,7 @@ async def check_serves(node: Node, topic: str) -> None:
 # ---- duties
 
 
-def test_every_duty_that_fails_goes_on_later_and_the_node_serves(
+def test_every_failed_duty_is_retried_while_the_node_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ottla.server.node.DUTY_RETRY_SECONDS", 0.01)
@@ -171,7 +171,7 @@ def test_every_periodic_task_of_a_controller_that_fails_runs_again(
 
 
 class Poisoned:
-    """A log that raises whatever is asked of it, but for its name and place."""
+    """A log that raises on every access, except for its name and path."""
 
     def __init__(self, log: Log) -> None:
         self.name, self.topic, self.partition, self.directory = (
@@ -186,7 +186,7 @@ class Poisoned:
 
 
 class Watched:
-    """A log that remembers what was asked of it."""
+    """A log that records the calls."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -199,7 +199,7 @@ class Watched:
 
 
 def log_duties(node: FailingNode) -> Iterator[tuple[str, Duty]]:
-    """The duties that look at logs, one run of each."""
+    """The duties that iterate over logs, one run of each."""
     directories = node.broker.directories
     for name, duty in node.tables.items():
         if isinstance(getattr(duty, "__self__", None), LogDirectories):
@@ -208,7 +208,7 @@ def log_duties(node: FailingNode) -> Iterator[tuple[str, Duty]]:
     yield "cleaning", directories.cleaner.clean_next
 
 
-def test_what_a_duty_raises_over_one_log_keeps_it_from_no_other(tmp_path: Path) -> None:
+def test_a_duty_that_fails_for_one_log_continues_with_the_others(tmp_path: Path) -> None:
     async def test(node: FailingNode) -> None:
         await ask(node, lambda client: client.create_topic("bad"))
         await ask(node, lambda client: client.create_topic("good"))
@@ -221,7 +221,7 @@ def test_what_a_duty_raises_over_one_log_keeps_it_from_no_other(tmp_path: Path) 
         names = []
         for name, duty in log_duties(node):
             watched.asked.clear()
-            node.broker.directories.directories[0].files.clear()  # each checkpoint is written again
+            node.broker.directories.directories[0].files.clear()  # forces a write of each checkpoint
             outcome = duty()
             if inspect.isawaitable(outcome):
                 await outcome
@@ -237,9 +237,7 @@ def test_what_a_duty_raises_over_one_log_keeps_it_from_no_other(tmp_path: Path) 
     with_node(CalmNode, tmp_path, test)
 
 
-def test_metadata_that_cannot_be_applied_to_one_partition_is_applied_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_metadata_of_one_partition_is_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(node: FailingNode) -> None:
         replicas = node.broker.replicas
         assert replicas is not None
@@ -268,7 +266,7 @@ def test_metadata_that_cannot_be_applied_to_one_partition_is_applied_later(
 
 
 def raising(kind: str) -> Callable[..., Any]:
-    """A handler that fails at once, when it is awaited, or in the middle of long work."""
+    """A handler that fails at once, when awaited, or in the middle of long work."""
 
     def at_once(*_: Any) -> Any:
         raise RuntimeError("unforeseen")
@@ -299,7 +297,7 @@ def raising(kind: str) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("kind", ["at once", "awaited", "in steps", "unwritable", "unwritable later"])
-def test_a_handler_that_fails_costs_its_own_connection_at_most(tmp_path: Path, kind: str) -> None:
+def test_a_failing_handler_closes_at_most_its_connection(tmp_path: Path, kind: str) -> None:
     async def test(node: FailingNode) -> None:
         await ask(node, lambda client: client.create_topic("good"))
         dispatchers = {listener.name: node.broker.dispatchers[listener.name] for listener in node.listeners}
@@ -316,7 +314,7 @@ def test_a_handler_that_fails_costs_its_own_connection_at_most(tmp_path: Path, k
 async def check_handler(
     node: Node, dispatcher: Dispatcher, port: int, key: int, handle: Callable[..., Any]
 ) -> int:
-    """Have one handler fail, and see that others are answered meanwhile and the API itself afterwards."""
+    """Make one handler fail; check that others work meanwhile, and the API itself afterwards."""
     entry = apis.API_BY_KEY[key]
     version = max(entry.stable_versions)
     original, routes = dispatcher._handles[key], dispatcher._routes
@@ -349,7 +347,7 @@ async def check_handler(
     return 1
 
 
-def test_what_is_raised_over_one_partition_leaves_the_others_of_a_request(tmp_path: Path) -> None:
+def test_a_failure_in_one_partition_leaves_the_others_of_a_request(tmp_path: Path) -> None:
     async def test(node: FailingNode) -> None:
         await ask(node, lambda client: client.create_topic("mixed", 2))
         for index in range(2):
@@ -395,19 +393,19 @@ def test_what_is_raised_over_one_partition_leaves_the_others_of_a_request(tmp_pa
     with_node(CalmNode, tmp_path, test)
 
 
-# ---- the list of reasons
+# ---- the list of fatal errors
 
 ROOT = Path(__file__).parents[3]
 
 
-def test_the_reasons_for_which_a_node_ends_are_told_in_the_documentation() -> None:
+def test_the_fatal_errors_are_documented() -> None:
     text = (ROOT / "docs" / "reliability.md").read_text().lower()
-    for reason in Ending:
+    for reason in StopReason:
         assert reason.value in text
 
 
-def test_nothing_else_ends_a_node() -> None:
-    """`Node.failure` is what ends it: the places that set it are those that `fatal_errors.py` names."""
+def test_no_other_error_stops_a_node() -> None:
+    """`Node.failure` stops a node: it is set exactly where `fatal_errors.py` says."""
     places = [
         path.name
         for part in ("server", "raft", "replication", "coordinator", "log")

@@ -1,4 +1,4 @@
-"""Every setting that changes at run time, with extreme values: none locks clients out or stops the node."""
+"""Every dynamic setting with extreme values: none locks clients out or stops the node."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ REFUSED = {
     ("background.threads", "1"),
     ("listeners", ""),
 }
-"""What Kafka refuses although it lies within the range that the setting itself has."""
+"""Values that Kafka refuses although they are within the setting's range."""
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def _dynamic() -> list[Definition]:
 
 
 def _alter(broker: Broker, resource: str, name: str, operation: Operation, value: str | None) -> int:
-    """On a connection of its own: a limit of one may leave room for no other."""
+    """Uses its own connection, since a limit of one may allow no other."""
     for _ in range(TRIES_MAX):
         try:
             with Asking(broker.port) as asking:
@@ -92,10 +92,10 @@ def _assert_serves(broker: Broker, what: str) -> None:
         try:
             with Asking(broker.port) as asking:
                 for topic in (TOPIC, "compacted"):
-                    asking.produce(topic, [b"value"])  # which the setting may make it refuse
+                    asking.produce(topic, [b"value"])  # which the setting may forbid
                     asking.fetch(topic, 0)
             break
-        except (OSError, EOFError):  # the last connection may still be there
+        except (OSError, EOFError):  # the last connection may still be open
             continue
     else:
         pytest.fail(f"nobody is served with {what}:\n{broker.log_text[-3000:]}")
@@ -140,14 +140,15 @@ def _is_value(found: Definition, value: str) -> bool:
 
 
 @pytest.mark.parametrize(("name", "value"), sorted(REFUSED))
-def test_what_kafka_refuses_at_run_time_is_refused(broker: Broker, name: str, value: str) -> None:
+def test_changes_that_kafka_refuses_are_refused(broker: Broker, name: str, value: str) -> None:
     with Asking(broker.port) as asking:
         for scope in (ALL, NODE_ID):
             assert _change(asking, scope, name, Operation.SET, value) != 0
 
 
-def test_a_limit_of_no_connections_that_is_stored_already_is_left_out(tmp_path: Path) -> None:
-    """A controller takes what its broker would refuse, as in Kafka: no node may be locked by that."""
+def test_a_stored_connection_limit_of_zero_is_ignored(tmp_path: Path) -> None:
+    """A controller accepts changes that its broker would refuse, as in Kafka, which must not lock any
+    node."""
     ports = free_ports(2)
     settings = {
         "listeners": f"PLAINTEXT://127.0.0.1:{ports[0]},CONTROLLER://127.0.0.1:{ports[1]}",
@@ -168,7 +169,7 @@ def test_a_limit_of_no_connections_that_is_stored_already_is_left_out(tmp_path: 
             running.restart()
 
 
-def test_limits_of_an_address_hold_at_once_and_can_be_undone_at_the_controller(tmp_path: Path) -> None:
+def test_address_limits_apply_at_once_and_can_be_undone_at_the_controller(tmp_path: Path) -> None:
     ports = free_ports(2)
     settings = {
         "listeners": f"PLAINTEXT://127.0.0.1:{ports[0]},CONTROLLER://127.0.0.1:{ports[1]}",

@@ -47,15 +47,15 @@ def broker() -> Iterator[Broker]:
 
 
 def memory_bytes(broker: Broker, name: str) -> int:
-    """What the system says of the node's memory: VmRSS now, VmHWM at its highest."""
+    """The node's memory according to the system: VmRSS now, VmHWM at its peak."""
     status = Path(f"/proc/{broker.process_id}/status").read_text()
     return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith(name))
 
 
 @pytest.fixture(autouse=True)
 def _unharmed(broker: Broker) -> Iterator[None]:
-    """After each case the node serves, holds what it held, and has not taken more memory than it may."""
-    Path(f"/proc/{broker.process_id}/clear_refs").write_text("5")  # the peak is counted anew
+    """After each case the node serves, has its data, and has not exceeded its memory limit."""
+    Path(f"/proc/{broker.process_id}/clear_refs").write_text("5")  # resets the peak
     before = memory_bytes(broker, "VmRSS")
     yield
     with Asking(broker.port) as asking:
@@ -67,7 +67,7 @@ def _unharmed(broker: Broker) -> Iterator[None]:
 
 
 def sent(broker: Broker, payload: bytes) -> bytes:
-    """What comes back; nothing where the node closed the connection without an answer."""
+    """The response; empty if the node closed the connection without one."""
     with socket.create_connection(("127.0.0.1", broker.port)) as connection:
         connection.settimeout(120)
         answer = b""
@@ -77,7 +77,7 @@ def sent(broker: Broker, payload: bytes) -> bytes:
             while piece := connection.recv(65536):
                 answer += piece
         except (ConnectionResetError, BrokenPipeError):
-            return answer  # closed while we were still sending
+            return answer  # closed during our send
         return answer
 
 
@@ -94,21 +94,19 @@ def test_a_frame_of_an_impossible_size_closes_the_connection(broker: Broker, siz
 
 
 @pytest.mark.parametrize("count", [INT_MAX, 1_000_000, 33])
-def test_an_array_that_says_more_than_it_has_closes_the_connection(broker: Broker, count: int) -> None:
+def test_an_array_with_a_wrong_length_closes_the_connection(broker: Broker, count: int) -> None:
     body = pack(">i", count) + b"\x00" * 32
     assert sent(broker, frame(3, 4, body, flexible=False)) == b""  # Metadata: topics
 
 
 @pytest.mark.parametrize("length", [32767, -1, -2, -32768])
-def test_a_text_that_says_more_than_it_has_closes_the_connection(broker: Broker, length: int) -> None:
+def test_a_string_with_a_wrong_length_closes_the_connection(broker: Broker, length: int) -> None:
     body = pack(">ih", 1, length) + b"abc"
     assert sent(broker, frame(3, 4, body, flexible=False)) == b""
 
 
 @pytest.mark.parametrize("length", [INT_MAX, -2, -(2**31)])
-def test_records_that_say_more_than_they_have_close_the_connection_or_are_refused(
-    broker: Broker, length: int
-) -> None:
+def test_records_with_a_wrong_length_are_refused(broker: Broker, length: int) -> None:
     body = pack(">hhi", -1, -1, 1000) + pack(">i", 1) + pack(">h", 4) + b"kept" + pack(">i", 1)
     body += pack(">ii", 0, length) + b"\x00" * 61
     answer = sent(broker, frame(0, 8, body, flexible=False) + b"")
@@ -149,7 +147,7 @@ def test_millions_of_numbers_are_refused(broker: Broker) -> None:
     assert sent(broker, frame(43, 2, b"\x00" + b"\x02" + topic + pack(">i", 1000) + b"\x00")) == b""
 
 
-def test_long_texts_of_rare_letters_are_refused(broker: Broker) -> None:
+def test_long_strings_of_wide_characters_are_refused(broker: Broker) -> None:
     text = "a" * 32_000 + "\N{DROMEDARY CAMEL}"
     encoded = text.encode()
     count = 500
@@ -201,7 +199,7 @@ def test_a_topic_name_that_is_a_path_is_refused(broker: Broker, name: str) -> No
 
 
 @pytest.mark.parametrize("replica", [0, 1, 7, INT_MAX, -3])
-def test_a_client_that_pretends_to_be_a_replica_moves_nothing(broker: Broker, replica: int) -> None:
+def test_a_client_that_fakes_a_replica_has_no_effect(broker: Broker, replica: int) -> None:
     request = FetchRequest(
         replica_id=replica,
         max_wait_ms=1,
@@ -225,8 +223,8 @@ def test_a_client_that_pretends_to_be_a_replica_moves_nothing(broker: Broker, re
     assert plain.high_watermark >= 1
 
 
-def test_a_client_cannot_change_who_is_in_sync(broker: Broker) -> None:
-    """AlterPartition is between brokers and controllers: a client's listener does not take it."""
+def test_a_client_cannot_change_the_isr(broker: Broker) -> None:
+    """AlterPartition is only for brokers and controllers: a client listener refuses it."""
     request = AlterPartitionRequest(broker_id=1, broker_epoch=0)
     with Asking(broker.port) as asking:
         asking.send(request, 2)
@@ -235,9 +233,7 @@ def test_a_client_cannot_change_who_is_in_sync(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize(("epoch", "sequence"), [(32767, 0), (5, 0), (-1, 0), (-2, 0), (0, INT_MAX)])
-def test_a_forged_producer_epoch_writes_nothing_in_another_ones_name(
-    broker: Broker, epoch: int, sequence: int
-) -> None:
+def test_a_forged_producer_epoch_is_fenced(broker: Broker, epoch: int, sequence: int) -> None:
     with Asking(broker.port) as asking:
         given = asking.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000), 4)
         rightful = _idempotent(given.producer_id, 0, 0)
@@ -245,7 +241,7 @@ def test_a_forged_producer_epoch_writes_nothing_in_another_ones_name(
         before = len(asking.values("kept"))
         forged = asking.ask(_idempotent(given.producer_id, epoch, sequence), 9)
         code = forged.responses[0].partition_responses[0].error_code
-        if code == 0:  # a later epoch is a new session of the producer, as in Kafka
+        if code == 0:  # a later epoch starts a new producer session, as in Kafka
             assert epoch > 0
         else:
             assert len(asking.values("kept")) == before
@@ -263,7 +259,7 @@ def _idempotent(producer_id: int, epoch: int, sequence: int) -> ProduceRequest:
     return request
 
 
-def test_a_login_that_nobody_asked_for_is_refused_and_the_connection_goes_on(broker: Broker) -> None:
+def test_an_unexpected_login_is_refused_without_closing_the_connection(broker: Broker) -> None:
     with Asking(broker.port) as asking:
         assert (
             asking.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == ErrorCode.ILLEGAL_SASL_STATE

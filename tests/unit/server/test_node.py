@@ -1,4 +1,4 @@
-"""A whole node, in this process and as a child process: what it keeps, how it stops, what it refuses."""
+"""A complete node, in this process and as a child process: durability, shutdown, errors."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 from tests.unit.server.asking import Asking, fetch_request, produce_request
 
 from ottla.config import development_config
-from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom, give_back_memory
+from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom, trim_memory
 from ottla.log.directories.properties import DirectoryError
-from ottla.server.fatal_errors import Ending
+from ottla.server.fatal_errors import StopReason
 from ottla.server.metadata.broker_registration import Registration
 from ottla.server.node import MEMORY_KEPT_BYTES, Node
 from ottla.testing import Broker, BrokerFailed
@@ -26,7 +26,7 @@ from ottla.wire.errors import ErrorCode
 Make = Callable[..., Broker]
 
 
-def test_records_and_topics_outlive_a_restart_without_recovery(ottla_broker_factory: Make) -> None:
+def test_records_and_topics_survive_a_clean_restart(ottla_broker_factory: Make) -> None:
     broker = ottla_broker_factory(in_process=False)
     with Asking(broker.port) as client:
         client.create_topic("kept", 2)
@@ -38,7 +38,7 @@ def test_records_and_topics_outlive_a_restart_without_recovery(ottla_broker_fact
         assert client.produce("kept", [b"three"]).base_offset == 2
 
 
-def test_every_acknowledged_record_outlives_a_kill(ottla_broker_factory: Make) -> None:
+def test_every_acknowledged_record_survives_a_kill(ottla_broker_factory: Make) -> None:
     broker = ottla_broker_factory(in_process=False)
     sent: list[bytes] = []
     with Asking(broker.port) as client:
@@ -56,7 +56,7 @@ def test_every_acknowledged_record_outlives_a_kill(ottla_broker_factory: Make) -
     assert "Recovering" in broker.log_text
 
 
-def test_a_topic_that_asks_for_a_flush_is_flushed_before_the_answer(ottla_broker_factory: Make) -> None:
+def test_flush_messages_flushes_before_the_response(ottla_broker_factory: Make) -> None:
     broker = ottla_broker_factory()
     with Asking(broker.port) as client:
         client.create_topic("flushed", flush_messages="1")
@@ -67,7 +67,7 @@ def test_a_topic_that_asks_for_a_flush_is_flushed_before_the_answer(ottla_broker
         assert client.values("flushed") == [b"0", b"1", b"2", b"3", b"4"]
 
 
-def test_pipelined_requests_are_answered_in_order_also_when_each_waits_for_a_flush(
+def test_pipelined_responses_are_in_order_even_with_flushes(
     ottla_broker_factory: Make,
 ) -> None:
     broker = ottla_broker_factory()
@@ -82,7 +82,7 @@ def test_pipelined_requests_are_answered_in_order_also_when_each_waits_for_a_flu
         assert offsets == list(range(200))
 
 
-def test_a_fetch_waits_for_records_and_is_woken_by_them(ottla_broker_factory: Make) -> None:
+def test_an_append_completes_a_waiting_fetch(ottla_broker_factory: Make) -> None:
     broker = ottla_broker_factory()
     with Asking(broker.port) as consumer, Asking(broker.port) as producer:
         producer.create_topic("awaited")
@@ -93,7 +93,7 @@ def test_a_fetch_waits_for_records_and_is_woken_by_them(ottla_broker_factory: Ma
         assert len(answer.records) > 0
 
 
-def test_a_fetch_that_nothing_comes_for_is_answered_empty_at_its_deadline(ottla_broker_factory: Make) -> None:
+def test_a_fetch_without_records_returns_empty_at_its_deadline(ottla_broker_factory: Make) -> None:
     broker = ottla_broker_factory()
     with Asking(broker.port) as client:
         client.create_topic("quiet")
@@ -117,12 +117,12 @@ def test_a_fetch_waiting_on_a_topic_that_is_deleted_gets_an_error(ottla_broker_f
         )
 
 
-def test_acks_0_gets_no_answer_and_a_failure_closes_the_connection(ottla_broker_factory: Make) -> None:
+def test_acks_0_gets_no_response_and_an_error_closes_the_connection(ottla_broker_factory: Make) -> None:
     broker = ottla_broker_factory()
     with Asking(broker.port) as client:
         client.create_topic("quiet")
         client.send(produce_request("quiet", [b"x"], acks=0), 9)
-        assert client.values("quiet") == [b"x"]  # the next answer is the fetch's: none came for the produce
+        assert client.values("quiet") == [b"x"]  # the next response is the fetch's; the produce got none
         missing = produce_request("missing", [b"x"], acks=0)
         client.send(missing, 9)
         with pytest.raises(EOFError):
@@ -135,7 +135,7 @@ def test_a_second_node_on_the_same_data_is_refused(ottla_broker_factory: Make) -
         Broker(in_process=False, data_directory=broker.data_directory).start()
 
 
-def test_a_port_that_is_taken_is_named(ottla_broker_factory: Make) -> None:
+def test_a_used_port_is_named(ottla_broker_factory: Make) -> None:
     broker = ottla_broker_factory()
     with pytest.raises(BrokerFailed, match=f"Cannot listen on 127.0.0.1:{broker.port}"):
         ottla_broker_factory(port=broker.port)
@@ -161,8 +161,8 @@ def test_a_signal_stops_a_node_cleanly_with_exit_code_0(number: signal.Signals, 
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
 
-def test_ctrl_c_works_at_every_moment_of_the_start(tmp_path: Path) -> None:
-    """Interrupt after each line that the start prints, and before the first."""
+def test_ctrl_c_works_at_any_time_during_startup(tmp_path: Path) -> None:
+    """Interrupt after each line that the startup prints, and before the first."""
     command = [sys.executable, "-m", "ottla.cli", "serve", "--data", str(tmp_path / "data"), "--port", "0"]
     for lines in range(6):
         process = subprocess.Popen(
@@ -181,14 +181,14 @@ def test_ctrl_c_works_at_every_moment_of_the_start(tmp_path: Path) -> None:
             process.stdout.close()  # type: ignore[union-attr]
 
 
-def test_a_disk_that_fails_while_a_broker_waits_for_its_controller_ends_the_start(
+def test_a_disk_failure_ends_a_start_that_waits_for_a_controller(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test() -> None:
         node = _node(tmp_path)
 
         async def wait_for_ever(_registration: Registration) -> None:
-            node._end(Ending.NO_DIRECTORY, "the last one failed")
+            node._end(StopReason.NO_DIRECTORY, "the last one failed")
             await asyncio.Event().wait()
 
         monkeypatch.setattr(Registration, "start", wait_for_ever)
@@ -198,20 +198,20 @@ def test_a_disk_that_fails_while_a_broker_waits_for_its_controller_ends_the_star
     asyncio.run(test())
 
 
-def test_memory_goes_back_to_the_system_once_after_large_requests(tmp_path: Path) -> None:
+def test_memory_is_returned_once_after_large_requests(tmp_path: Path) -> None:
     given_back: list[bool] = []
-    node = _node(tmp_path, give_back_memory=lambda: given_back.append(True))
-    node._give_back_memory()
+    node = _node(tmp_path, trim_memory=lambda: given_back.append(True))
+    node._trim_memory()
     assert not given_back
     node._memory.take(cast(Any, object()), MEMORY_KEPT_BYTES, MEMORY_KEPT_BYTES, lambda: None)
     node._memory.give_back(MEMORY_KEPT_BYTES)
-    node._give_back_memory()
-    node._give_back_memory()
+    node._trim_memory()
+    node._trim_memory()
     assert given_back == [True]
-    give_back_memory()  # asks the real allocator, if it can be asked
+    trim_memory()  # calls the real allocator, if it supports that
 
 
-def test_the_metadata_log_which_may_hold_credentials_is_for_its_owner_alone(
+def test_only_its_owner_can_read_the_metadata_log(
     ottla_broker_factory: Make,
 ) -> None:
     broker = ottla_broker_factory()
@@ -230,11 +230,11 @@ def _node(directory: Path, **options: Any) -> Node:
     )
 
 
-def test_a_node_may_open_as_many_files_as_the_system_allows() -> None:
+def test_a_node_raises_its_limit_on_open_files() -> None:
     script = (
-        "import resource; from ottla.host import allow_open_files;"
+        "import resource; from ottla.host import raise_open_files_limit;"
         "most = resource.getrlimit(resource.RLIMIT_NOFILE)[1];"
-        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, most)); allow_open_files();"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, most)); raise_open_files_limit();"
         "assert resource.getrlimit(resource.RLIMIT_NOFILE) == (most, most)"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

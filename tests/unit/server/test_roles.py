@@ -1,4 +1,4 @@
-"""A controller and brokers as processes of their own: what happens when they come, go and are killed."""
+"""A controller and brokers as separate processes: starts, stops and kills."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_broker_serves_what_was_created_through_it(nodes: Nodes) -> None:
         assert configs.results[0].configs[0].value == "99999"
 
 
-def test_a_refusal_of_the_controller_comes_back_through_the_broker(nodes: Nodes) -> None:
+def test_a_controllers_error_is_forwarded_by_the_broker(nodes: Nodes) -> None:
     nodes.controller.start()
     broker = nodes.broker(1).start()
     with broker.ask() as asking:
@@ -70,7 +70,7 @@ def test_a_refusal_of_the_controller_comes_back_through_the_broker(nodes: Nodes)
             assert result.error_message == "Topic 'twice' already exists."
 
 
-def test_a_topic_that_is_asked_for_is_created_by_the_controller(nodes: Nodes) -> None:
+def test_automatic_topic_creation_goes_through_the_controller(nodes: Nodes) -> None:
     nodes.controller.start()
     broker = nodes.broker(1).start()
     with broker.ask() as asking:
@@ -80,7 +80,7 @@ def test_a_topic_that_is_asked_for_is_created_by_the_controller(nodes: Nodes) ->
         assert asking.produce("wanted", [b"here"]).error_code == 0
 
 
-def test_settings_are_changed_in_part_here_and_in_part_by_the_controller(nodes: Nodes) -> None:
+def test_config_changes_are_split_between_broker_and_controller(nodes: Nodes) -> None:
     nodes.controller.start()
     broker = nodes.broker(1).start()
 
@@ -107,7 +107,7 @@ def test_settings_are_changed_in_part_here_and_in_part_by_the_controller(nodes: 
         ]
 
 
-def test_two_brokers_share_the_partitions_and_know_of_each_other(nodes: Nodes) -> None:
+def test_two_brokers_share_partitions_and_metadata(nodes: Nodes) -> None:
     nodes.controller.start()
     first, second = nodes.broker(1).start(), nodes.broker(2).start()
     with first.ask() as one, second.ask() as two:
@@ -123,7 +123,7 @@ def test_two_brokers_share_the_partitions_and_know_of_each_other(nodes: Nodes) -
             assert own.values("shared", partition=partition) == [b"%d" % partition]
 
 
-def test_a_killed_broker_comes_back_with_its_records(nodes: Nodes) -> None:
+def test_a_killed_broker_restarts_with_its_records(nodes: Nodes) -> None:
     nodes.controller.start()
     broker = nodes.broker(1).start()
     with broker.ask() as asking:
@@ -139,7 +139,7 @@ def test_a_killed_broker_comes_back_with_its_records(nodes: Nodes) -> None:
         asking.create_topic("new")
 
 
-def test_a_broker_that_stops_gives_its_leaderships_up_and_gets_them_back(nodes: Nodes) -> None:
+def test_a_stopping_broker_hands_its_leaderships_over(nodes: Nodes) -> None:
     nodes.controller.start()
     first, second = nodes.broker(1).start(), nodes.broker(2).start()
     with first.ask() as asking:
@@ -156,7 +156,7 @@ def test_a_broker_that_stops_gives_its_leaderships_up_and_gets_them_back(nodes: 
     assert "recover" not in first.log_text.lower().partition("kafka server stopped")[2]
 
 
-def test_brokers_serve_while_the_controller_is_dead_and_go_on_with_the_next(nodes: Nodes) -> None:
+def test_brokers_serve_without_a_controller(nodes: Nodes) -> None:
     nodes.controller.start()
     broker = nodes.broker(1).start()
     with broker.ask() as asking:
@@ -175,7 +175,7 @@ def test_brokers_serve_while_the_controller_is_dead_and_go_on_with_the_next(node
         assert asking.values("patient") == [b"served"]
 
 
-def test_everything_killed_at_once_comes_back(nodes: Nodes) -> None:
+def test_a_cluster_recovers_after_all_nodes_are_killed(nodes: Nodes) -> None:
     nodes.controller.start()
     broker = nodes.broker(1).start()
     with broker.ask() as asking:
@@ -193,13 +193,13 @@ def test_everything_killed_at_once_comes_back(nodes: Nodes) -> None:
         assert asking.values("all") == [b"one"]
 
 
-def test_a_broker_that_finds_no_controller_waits_and_can_be_stopped(nodes: Nodes) -> None:
+def test_a_broker_without_a_controller_waits_and_can_be_stopped(nodes: Nodes) -> None:
     broker = nodes.broker(1).start(wait=False)
     wait_until(lambda: "Fetching the metadata log failed" in broker.log_text, "the broker to look around")
     assert broker.stop() == 0
 
 
-def test_a_broker_of_another_cluster_is_not_let_in(nodes: Nodes) -> None:
+def test_a_broker_of_another_cluster_is_refused(nodes: Nodes) -> None:
     nodes.controller.start()
     broker = nodes.broker(1, cluster_id="YW5vdGhlci1jbHVzdGVyLQ").start(wait=False)
     wait_until(lambda: "INCONSISTENT_CLUSTER_ID" in broker.log_text, "the refusal")
@@ -230,7 +230,7 @@ def test_the_quorum_is_described_through_a_broker_with_the_broker_as_observer(no
                 assert observer.last_caught_up_timestamp > 1_600_000_000_000
 
 
-def test_static_voters_are_found_too(tmp_path: Path) -> None:
+def test_static_voters_are_found(tmp_path: Path) -> None:
     with Nodes(tmp_path, is_static=True) as nodes:
         nodes.controller.start()
         broker = nodes.broker(1).start()
@@ -295,7 +295,7 @@ def test_brokers_join_a_node_that_is_controller_and_broker_in_one(tmp_path: Path
             wait_for_leaders(broker, "after", 2)
 
 
-def test_a_broker_that_was_forgotten_registers_again(nodes: Nodes) -> None:
+def test_an_unregistered_broker_registers_again(nodes: Nodes) -> None:
     nodes.controller.start()
     broker = nodes.broker(1).start()
     with broker.ask() as asking:

@@ -1,4 +1,4 @@
-"""Limits and tasks: pure numbers, for any partitions."""
+"""Limits and tasks, as pure functions of numbers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_tasks_read_each_record_exactly_once(
 
 
 @given(OFFSETS, st.integers(100, 50_000), st.integers(0, 10_000))
-def test_no_part_of_a_partition_is_larger_than_allowed_and_only_small_ones_share(
+def test_large_partitions_are_split_and_small_ones_combined(
     drawn: dict[TopicPartition, tuple[int, int]], records_max: int, records_min: int
 ) -> None:
     plan = tasks(spans_of(drawn), Shape(None, records_max, records_min))
@@ -77,7 +77,7 @@ def test_no_part_of_a_partition_is_larger_than_allowed_and_only_small_ones_share
 
 
 @given(OFFSETS, st.integers(1, 60))
-def test_min_partitions_are_reached_where_there_are_as_many_records(
+def test_min_partitions_are_reached_with_enough_records(
     drawn: dict[TopicPartition, tuple[int, int]], tasks_min: int
 ) -> None:
     spans = spans_of(drawn)
@@ -130,7 +130,7 @@ def test_a_limit_in_bytes_is_kept_by_the_estimate_but_lets_one_record_through(
         assert ends == latest
 
 
-def test_what_lies_between_two_offsets_is_only_what_moved_forward() -> None:
+def test_ranges_cover_only_partitions_that_advanced() -> None:
     a, b, c = (TopicPartition("t", index) for index in range(3))
     found = spans_between({a: 5, b: 7}, {a: 9, b: 7, c: 4}, {"t": b"x" * 16})
     assert found == [Range("t", 0, 5, 9, b"x" * 16)]

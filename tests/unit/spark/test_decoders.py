@@ -1,4 +1,4 @@
-"""Decoding of columns: whole batches by Arrow, and what becomes of rows that are no such thing."""
+"""Decoding of columns: whole batches by Arrow, and the handling of bad rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def whole(row: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 @given(st.lists(ROWS), st.sampled_from([None, 2]))
-def test_json_is_what_python_reads_and_missing_fields_are_null(
+def test_json_matches_pythons_parser_and_missing_fields_are_null(
     rows: list[dict[str, Any] | None], indent: int | None
 ) -> None:
     values = pa.array([json.dumps(row, indent=indent).encode() for row in rows], pa.binary())
@@ -73,7 +73,7 @@ def test_bad_rows_are_found_and_never_shift_the_others(values: list[bytes | None
     ]
 
 
-def test_dates_times_and_decimals_are_texts_in_json() -> None:
+def test_dates_times_and_decimals_are_strings_in_json() -> None:
     kind = pa.struct(
         [
             ("d", pa.date32()),
@@ -92,7 +92,7 @@ def test_dates_times_and_decimals_are_texts_in_json() -> None:
     assert row["l"] == [date(2026, 1, 3)]
 
 
-def test_a_map_is_refused_with_another_way() -> None:
+def test_a_map_is_refused_with_an_alternative() -> None:
     with pytest.raises(OptionError, match="from_json"):
         decoders.json_converter(pa.struct([("m", pa.map_(pa.string(), pa.int32()))]))
 
@@ -132,7 +132,7 @@ def struct(*fields: str) -> str:
     return '{"type":"struct","fields":[' + ",".join(fields) + "]}"
 
 
-def test_a_bad_row_fails_with_its_place_unless_told_otherwise() -> None:
+def test_a_bad_row_fails_with_its_position_by_default() -> None:
     options = {"valueFormat": "json", "valueSchema": "id BIGINT"}
     with pytest.raises(
         decoders.DecodeError, match=r"orders-3 at offset 101: The value cannot be decoded"
@@ -152,7 +152,7 @@ def test_a_bad_row_is_null_with_its_error_beside_it() -> None:
     assert rows[1]["decodeError"].startswith("The value cannot be decoded")
 
 
-def test_a_dead_letter_is_the_record_as_it_came_with_headers_that_say_why() -> None:
+def test_a_dead_letter_is_the_record_with_error_headers() -> None:
     options = {"valueFormat": "json", "onDecodeError": "deadLetter"}
     letter = json.dumps(
         {
@@ -180,7 +180,7 @@ def _dead_letters() -> str:
     return DEAD_LETTERS.json()
 
 
-def test_text_that_is_no_utf_8_is_an_error() -> None:
+def test_invalid_utf_8_is_an_error() -> None:
     text = '{"name":"value","type":"string","nullable":true,"metadata":{}}'
     options = {"valueFormat": "string", "onDecodeError": "null"}
     rows = finished([b"caf\xc3\xa9", b"\xff\xfe"], struct(text, ERROR), **options)

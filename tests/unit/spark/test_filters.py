@@ -1,4 +1,4 @@
-"""Filters from Spark: taken over exactly, or given back."""
+"""Filters from Spark: applied exactly, or returned."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ START_MS = int(START.timestamp() * 1000)
 
 
 class Log:
-    """A log of one record a millisecond, offset 0 at START: the index that a real broker has."""
+    """A log with one record per millisecond, offset 0 at START: a stand-in for a broker's time index."""
 
     def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         return {key: max(time - START_MS, 0) for key, time in times.items()}
@@ -69,7 +69,7 @@ COMPARISONS: dict[str, Any] = {
 
 @st.composite
 def conditions(draw: Any) -> tuple[Any, Any]:
-    """A filter of Spark's, and what it means for (topic, partition, offset)."""
+    """A filter of Spark's, and its predicate on (topic, partition, offset)."""
     column = draw(st.sampled_from(["partition", "offset", "timestamp", "topic"]))
     if column == "topic":
         named = draw(st.lists(st.sampled_from(["a", "b", "z"]), min_size=1))
@@ -87,14 +87,14 @@ def conditions(draw: Any) -> tuple[Any, Any]:
 
 
 @given(st.lists(conditions(), max_size=4))
-def test_filters_that_are_taken_over_hold_exactly(drawn: list[tuple[Any, Any]]) -> None:
+def test_accepted_filters_are_exact(drawn: list[tuple[Any, Any]]) -> None:
     spans = [Range(topic, partition, 0, 10) for topic in ("a", "b") for partition in (0, 1)]
     every = [(span.topic, span.partition, offset) for span in spans for offset in range(10)]
     wanted = [row for row in every if all(holds(row) for _, holds in drawn)]
     assert kept([one for one, _ in drawn], spans) == wanted
 
 
-def test_ranges_are_cut_before_anything_is_read() -> None:
+def test_ranges_are_narrowed_before_reading() -> None:
     made, left = Filters.of(
         [
             datasource.GreaterThanOrEqual(("offset",), 100),
@@ -109,7 +109,7 @@ def test_ranges_are_cut_before_anything_is_read() -> None:
     assert made.narrow(spans, Log()) == [Range("a", 1, 151, 200)]
 
 
-def test_an_upper_bound_of_time_leaves_ranges_as_they_are_since_later_records_may_be_older() -> None:
+def test_an_upper_time_bound_does_not_narrow_ranges() -> None:
     made, left = Filters.of([datasource.LessThan(("timestamp",), START + timedelta(milliseconds=3))])
     assert left == []
     [span] = made.narrow([Range("a", 0, 0, 10)], Log())
@@ -117,7 +117,7 @@ def test_an_upper_bound_of_time_leaves_ranges_as_they_are_since_later_records_ma
     assert made.apply(rows(span)).num_rows == 3
 
 
-def test_what_is_not_understood_is_given_back() -> None:
+def test_unsupported_filters_are_returned() -> None:
     filters = [
         datasource.EqualTo(("value",), b"x"),
         datasource.StringStartsWith(("topic",), "a"),

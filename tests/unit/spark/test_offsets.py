@@ -16,7 +16,7 @@ OFFSETS = st.dictionaries(KEYS, st.integers(0, 2**60), max_size=20)
 
 
 @given(OFFSETS, OFFSETS, st.binary(min_size=16, max_size=16))
-def test_what_is_written_is_read_again_and_equal_offsets_have_equal_texts(
+def test_offsets_survive_a_round_trip_and_serialize_equally(
     offsets: dict[TopicPartition, int], starts: dict[TopicPartition, int], topic_id: bytes
 ) -> None:
     ids = {key.topic: topic_id for key in offsets}
@@ -36,6 +36,6 @@ def test_the_form_is_that_of_sparks_own_connector() -> None:
 
 
 @pytest.mark.parametrize("told", [{"logOffset": 3}, {"orders": [1, 2]}, {"orders": {"zero": 1}}, {"#ids": 7}])
-def test_offsets_of_another_source_are_refused_with_a_cure(told: dict[str, object]) -> None:
+def test_offsets_of_another_source_are_refused_with_a_remedy(told: dict[str, object]) -> None:
     with pytest.raises(CheckpointError, match=r"another source.*checkpointLocation"):
         StreamOffset.from_json(told)

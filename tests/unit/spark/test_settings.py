@@ -1,4 +1,4 @@
-"""Options of the source: what they mean, and what is said of wrong ones."""
+"""Options of the source: their meaning, and their errors."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ def faults(given: dict[str, str], *, streaming: bool | None = None) -> str:
         ("valueformat_", "valueFormat"),
     ],
 )
-def test_a_wrong_name_is_answered_with_the_nearest_right_one(name: str, meant: str) -> None:
+def test_an_unknown_name_suggests_the_nearest_known_one(name: str, meant: str) -> None:
     told = faults({**BASE, name: "x"})
     assert f"Unknown option {name} for reading." in told
     assert f"id you mean {meant}?" in told
 
 
-def test_a_clients_property_that_does_not_exist_is_told_by_the_client() -> None:
+def test_an_unknown_client_property_is_reported() -> None:
     told = faults({**BASE, "kafka.fetch.max.byte": "5"})
     assert "fetch.max.byte is not a known setting of the consumer. Did you mean fetch.max.bytes?" in told
 
 
 @pytest.mark.parametrize("name", ["auto.offset.reset", "enable.auto.commit", "key.deserializer"])
-def test_properties_that_spark_decides_are_refused(name: str) -> None:
+def test_properties_controlled_by_spark_are_refused(name: str) -> None:
     assert f"kafka.{name} cannot be set" in faults({**BASE, f"kafka.{name}": "earliest"})
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_together() -> None:
     told = faults(
         {"subscribe": "a", "minPartitions": "none", "failOnDataLoss": "maybe", "nonsense-option": "1"}
     )
@@ -65,7 +65,7 @@ def test_names_are_read_in_any_case() -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"subscribe": "a", "assign": '{"a":[0]}'}])
-def test_one_of_three_says_what_to_read(given: dict[str, str]) -> None:
+def test_exactly_one_selection_is_required(given: dict[str, str]) -> None:
     told = faults({"kafka.bootstrap.servers": "h:1", **given})
     assert "one of subscribe, subscribePattern and assign" in told
 
@@ -96,7 +96,7 @@ def test_offsets_and_times_have_the_forms_of_sparks_connector() -> None:
         )
 
 
-def test_what_makes_no_sense_for_a_batch_or_a_stream_is_refused() -> None:
+def test_options_of_the_other_read_mode_are_refused() -> None:
     assert "cannot start at the latest" in faults({**BASE, "startingOffsets": "latest"}, streaming=False)
     assert "cannot start at the latest" in faults(
         {**BASE, "startingOffsets": '{"orders":{"0":-1}}'}, streaming=False
@@ -116,7 +116,7 @@ def test_formats_need_their_schemas() -> None:
     assert read_settings({**BASE, "valueFormat": "AVRO", "schemaRegistry": "http://r"}).value.format == "avro"
 
 
-def test_options_of_sparks_connector_that_mean_nothing_here_are_taken() -> None:
+def test_unused_options_of_sparks_connector_are_accepted() -> None:
     read_settings({**BASE, "fetchOffset.numRetries": "3", "groupIdPrefix": "x"})
 
 

@@ -1,4 +1,4 @@
-"""The driver of a streaming query, asked as Spark asks it, on a broker in this process and without a JVM."""
+"""The driver of a streaming query, called as by Spark, on a broker in this process and without a JVM."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def write(broker: Broker, topic: str, rows: int, partition: int = 0, timestamp: 
 
 
 class Query:
-    """What Spark does with a reader: offsets go through JSON, the reader is stopped at the end."""
+    """Uses a reader like Spark: offsets pass through JSON, and the reader is stopped at the end."""
 
     def __init__(self, broker: Broker, **options: str) -> None:
         given = {
@@ -71,7 +71,7 @@ class Query:
         self.at = json.loads(json.dumps(self.reader.initialOffset()))
 
     def next(self, limit: Any = None) -> list[tuple[str, int, int, int]]:
-        """The ranges of the next batch, which counts as done; none: there is nothing new."""
+        """The ranges of the next batch, which is then done; empty if there is nothing new."""
         end = json.loads(
             json.dumps(self.reader.latestOffset(self.at, limit or self.reader.getDefaultReadLimit()))
         )
@@ -101,9 +101,7 @@ def test_batches_follow_each_other_and_new_partitions_join(broker: Broker, admin
         assert query.reader.reportLatestOffset()["live"] == {"0": 15, "1": 7}  # type: ignore[index]
 
 
-def test_the_first_batch_is_the_same_after_a_crash_though_latest_has_moved(
-    broker: Broker, admin: ottla.Admin
-) -> None:
+def test_the_first_batch_is_the_same_after_a_crash(broker: Broker, admin: ottla.Admin) -> None:
     admin.create_topics([NewTopic("crash", 1, 1)]).all()
     write(broker, "crash", 10)
     with Query(broker, subscribe="crash", startingOffsets="latest") as query:
@@ -114,13 +112,13 @@ def test_the_first_batch_is_the_same_after_a_crash_though_latest_has_moved(
         logged = query.at
     write(broker, "crash", 20)
     with Query(broker, subscribe="crash", startingOffsets="latest") as again:
-        again.begin()  # Spark asks for it, since no batch was committed
+        again.begin()  # Spark calls it, since no batch was committed
         assert again.ranges(again.at, logged) == [("crash", 0, 10, 15)]
         again.at = logged
         assert again.next() == [("crash", 0, 15, 35)]
 
 
-def test_limits_hold_unless_the_trigger_says_all(broker: Broker, admin: ottla.Admin) -> None:
+def test_limits_apply_unless_the_trigger_reads_everything(broker: Broker, admin: ottla.Admin) -> None:
     admin.create_topics([NewTopic("limits", 2, 1)]).all()
     write(broker, "limits", 40)
     write(broker, "limits", 20, partition=1)
@@ -143,7 +141,7 @@ def test_limits_hold_unless_the_trigger_says_all(broker: Broker, admin: ottla.Ad
         assert len(query.next()) == 2
 
 
-def test_available_now_ends_at_what_was_there(broker: Broker, admin: ottla.Admin) -> None:
+def test_available_now_ends_at_the_initial_end(broker: Broker, admin: ottla.Admin) -> None:
     admin.create_topics([NewTopic("now", 1, 1)]).all()
     write(broker, "now", 10)
     with Query(broker, subscribe="now", maxOffsetsPerTrigger="6", minOffsetsPerTrigger="5") as query:
@@ -158,9 +156,7 @@ def test_available_now_ends_at_what_was_there(broker: Broker, admin: ottla.Admin
         assert [one for one in found if one[1] == 0] == [("now", 0, 0, 6), ("now", 0, 6, 10)]
 
 
-def test_only_committed_records_are_planned_where_that_is_asked_for(
-    broker: Broker, admin: ottla.Admin
-) -> None:
+def test_read_committed_plans_only_committed_records(broker: Broker, admin: ottla.Admin) -> None:
     admin.create_topics([NewTopic("open", 1, 1)]).all()
     write(broker, "open", 4)
     with ottla.Producer(broker.bootstrap_servers, transactional_id="open") as producer:
@@ -178,11 +174,11 @@ def test_only_committed_records_are_planned_where_that_is_asked_for(
 def test_progress_is_committed_to_the_group(broker: Broker, admin: ottla.Admin) -> None:
     admin.create_topics([NewTopic("progress", 1, 1)]).all()
     write(broker, "progress", 10)
-    assert committed(admin, "spark-progress") == {}  # a coordinator is there from now on
+    assert committed(admin, "spark-progress") == {}  # the coordinator exists from now on
     with Query(broker, subscribe="progress", groupId="spark-progress") as query:
         query.begin()
         query.next()
-        assert query.next() == []  # the batch before is done, and Spark may end the query now
+        assert query.next() == []  # the previous batch is done, and Spark may end the query
         assert committed(admin, "spark-progress") == {TopicPartition("progress", 0): 10}
 
 
@@ -191,7 +187,7 @@ def committed(admin: ottla.Admin, group: str) -> dict[TopicPartition, int]:
     return {key: one.offset for key, one in found.items() if one is not None}
 
 
-def test_a_deleted_topic_is_said_and_what_is_left_goes_on(broker: Broker, admin: ottla.Admin) -> None:
+def test_a_deleted_topic_is_reported_and_the_others_continue(broker: Broker, admin: ottla.Admin) -> None:
     admin.create_topics([NewTopic("kept", 1, 1), NewTopic("gone", 1, 1)]).all()
     for topic in ("kept", "gone"):
         write(broker, topic, 3)
@@ -211,7 +207,7 @@ def test_a_deleted_topic_is_said_and_what_is_left_goes_on(broker: Broker, admin:
                 assert query.next() == []
 
 
-def test_a_topic_made_anew_is_known_by_its_id(broker: Broker, admin: ottla.Admin) -> None:
+def test_a_recreated_topic_is_recognized_by_its_id(broker: Broker, admin: ottla.Admin) -> None:
     admin.create_topics([NewTopic("again", 1, 1)]).all()
     write(broker, "again", 3)
     with Query(broker, subscribe="again") as query:
@@ -245,7 +241,7 @@ def test_a_checkpoint_of_another_subscription_is_refused(broker: Broker, admin: 
             query.next()
 
 
-def test_a_checkpoint_that_sparks_connector_began_is_taken_over(broker: Broker, admin: ottla.Admin) -> None:
+def test_a_checkpoint_of_sparks_connector_is_accepted(broker: Broker, admin: ottla.Admin) -> None:
     admin.create_topics([NewTopic("over", 2, 1)]).all()
     write(broker, "over", 9)
     write(broker, "over", 4, partition=1)
@@ -292,7 +288,7 @@ def planned(broker: Broker, **options: str) -> list[tuple[int, int, int]]:
         watch.close()
 
 
-def test_a_batch_begins_and_ends_where_it_is_told(broker: Broker, admin: ottla.Admin) -> None:
+def test_a_batch_has_the_requested_start_and_end(broker: Broker, admin: ottla.Admin) -> None:
     admin.create_topics([NewTopic("bounds", 2, 1)]).all()
     for number in range(3):
         write(broker, "bounds", 5, partition=0, timestamp=1000 * (number + 1))

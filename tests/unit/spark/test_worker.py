@@ -1,4 +1,4 @@
-"""What Spark's Python processes are told: only those that are used again, and only once."""
+"""Tuning of Spark's Python workers: only reused ones, and only once."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import ottla
 
 TOLD = """
 import gc
-from ottla.spark.worker import settle
-settle()
+from ottla.spark.worker import tune
+tune()
 frozen = gc.get_freeze_count()
-settle()
+tune()
 made = bytearray(8 << 20)  # what is freed is kept, and can be had again
 del made
 print(frozen, gc.get_freeze_count())
@@ -38,13 +38,13 @@ def counts(**variables: str) -> tuple[int, int]:
     return int(first), int(second)
 
 
-def test_a_process_that_does_many_tasks_leaves_what_is_imported_out_of_collections_once() -> None:
+def test_a_reused_worker_excludes_imports_from_collections() -> None:
     first, second = counts(SPARK_REUSE_WORKER="1")
     assert first > 1000
     assert second == first
 
 
-def test_a_process_that_is_not_used_again_stays_as_it_is() -> None:
+def test_a_worker_that_is_not_reused_is_not_tuned() -> None:
     assert counts() == (0, 0)
 
 

@@ -1,4 +1,4 @@
-"""The embedded broker that users get: in process and as a child process."""
+"""The public embedded broker: in this process and as a child process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.testing import Broker, BrokerFailed
 
 
 @pytest.mark.parametrize("in_process", [True, False])
-def test_a_broker_serves_within_its_block_and_leaves_nothing_behind(in_process: bool) -> None:
+def test_a_broker_serves_within_its_block_and_cleans_up(in_process: bool) -> None:
     with Broker(in_process=in_process) as broker:
         directory = broker.data_directory
         with Asking(broker.port) as client:
@@ -24,7 +24,7 @@ def test_a_broker_serves_within_its_block_and_leaves_nothing_behind(in_process: 
         Asking(broker.port)
 
 
-def test_many_brokers_live_side_by_side_in_one_process() -> None:
+def test_several_brokers_run_in_one_process() -> None:
     with Broker() as first, Broker() as second:
         assert first.port != second.port
         for broker in (first, second):
@@ -48,7 +48,7 @@ def test_given_data_is_kept_and_the_port_stays(tmp_path: Path) -> None:
         assert client.values("kept") == [b"x"]
 
 
-def test_a_setting_that_is_wrong_says_so() -> None:
+def test_an_invalid_setting_is_reported() -> None:
     with pytest.raises((BrokerFailed, ValueError), match=r"num\.partitions"):
         Broker({"num.partitions": "none"}).start()
 
@@ -68,7 +68,7 @@ def test_the_fixture_gives_a_running_broker(ottla_broker: Broker) -> None:
         client.create_topic("fixture")
 
 
-def test_a_broker_that_does_not_stop_hides_no_error_of_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_stop_does_not_hide_the_blocks_error(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = Broker()
     stop = broker.stop
 

@@ -1,4 +1,4 @@
-"""The embedded cluster that users get: nodes that can be killed, and that leave nothing behind."""
+"""The public embedded cluster: nodes that can be killed, and complete cleanup."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def create_replicated(port: int, name: str) -> None:
 
 
 def produce(port: int, topic: str, value: bytes) -> None:
-    """Write with acks=all, again where a client would: this node may not know yet that it leads."""
+    """Write with acks=all and retry like a client: the node may not know yet that it leads."""
 
     def is_written() -> bool:
         with Asking(port) as client:
@@ -68,7 +68,7 @@ def test_every_node_runs_when_the_next_test_begins(ottla_cluster: Cluster) -> No
         ottla_cluster.stop(9)
 
 
-def test_nodes_end_with_the_process_that_started_them(tmp_path: Path) -> None:
+def test_nodes_exit_with_their_parent_process(tmp_path: Path) -> None:
     code = (
         "import sys; from ottla.testing import Cluster\n"
         "with Cluster(1, data_directory=sys.argv[1]) as one: print(one.port(1), flush=True); input()"
@@ -103,7 +103,7 @@ def test_a_given_directory_keeps_its_cluster(tmp_path: Path) -> None:
         Cluster(nodes=2, data_directory=tmp_path)
 
 
-def test_a_cluster_that_cannot_be_says_so() -> None:
+def test_an_impossible_cluster_is_reported() -> None:
     with pytest.raises(ClusterError, match="3 nodes cannot have 4 controllers"):
         Cluster(controllers=4)
     with pytest.raises(ClusterError, match=r"num\.partitions"):

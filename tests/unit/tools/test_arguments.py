@@ -1,4 +1,4 @@
-"""Command lines are read as Kafka's tools read theirs."""
+"""Command lines are parsed as Kafka's tools parse theirs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def parser(*, takes_abbreviations: bool = False) -> OptionParser:
     [["--topic", "a"], ["--topic=a"], ["-topic", "a"], ["--t", "a"], ["-t", "a"]],
     ids=" ".join,
 )
-def test_a_value_may_stand_behind_a_name_in_every_way(words: list[str]) -> None:
+def test_a_value_may_follow_a_name_in_every_form(words: list[str]) -> None:
     assert parser().parse(words).value("topic") == "a"
 
 
@@ -45,20 +45,20 @@ def test_defaults_count_as_values_and_not_as_given() -> None:
     assert options.value("topic") is None
 
 
-def test_an_optional_value_is_no_option() -> None:
+def test_an_optional_value_does_not_consume_an_option() -> None:
     options = parser().parse(["--style", "--list"])
     assert options.has("list")
     assert options.value("style") == "plain"
 
 
-def test_all_values_of_a_repeated_option_are_kept_and_one_is_asked_for() -> None:
+def test_all_values_of_a_repeated_option_are_kept() -> None:
     options = parser().parse(["--topic", "a", "--t", "b"])
     assert options.values("topic") == ["a", "b"]
     with pytest.raises(UsageError, match="--topic is given 2 times"):
         options.value("topic")
 
 
-def test_what_is_no_option_is_the_rest() -> None:
+def test_words_without_an_option_are_the_rest() -> None:
     assert parser().parse(["a", "--list", "-", "--", "--topic", "b"]).rest == ["a", "-", "--topic", "b"]
 
 
@@ -71,19 +71,19 @@ def test_what_is_no_option_is_the_rest() -> None:
         (["--list=yes"], "Option list takes no argument"),
     ],
 )
-def test_what_is_wrong_is_told_without_the_help(words: list[str], told: str) -> None:
+def test_errors_are_reported_without_the_help(words: list[str], told: str) -> None:
     with pytest.raises(UsageError, match=told) as failed:
         parser().parse(words)
     assert failed.value.help_text == ""
 
 
-def test_a_value_of_the_wrong_type_is_told_when_it_is_used() -> None:
+def test_a_value_of_the_wrong_type_is_reported_on_use() -> None:
     options = parser().parse(["--partitions", "many"])
     with pytest.raises(UsageError, match="Cannot parse argument 'many' of option partitions"):
         options.value("partitions")
 
 
-def test_beginnings_of_names_count_where_a_tool_takes_them() -> None:
+def test_prefixes_of_names_work_if_a_tool_allows_them() -> None:
     assert parser(takes_abbreviations=True).parse(["--part", "4"]).value("partitions") == 4
     ambiguous = OptionParser("x", "x", takes_abbreviations=True)
     ambiguous.flag("under-min-isr", text="")

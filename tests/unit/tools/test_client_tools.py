@@ -1,4 +1,4 @@
-"""The tools that ask a cluster, without one: bad input ends in one line, and their parts by themselves."""
+"""The client tools without a cluster: invalid input ends in one line; and unit tests of their parts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOOKS: dict[str, tuple[Main, list[str]]] = {
 
 
 @pytest.mark.parametrize("tool", LOOKS)
-def test_a_broker_that_is_not_there_is_one_line(
+def test_an_unreachable_broker_is_one_line(
     tool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main, look = LOOKS[tool]
@@ -36,7 +36,7 @@ def test_a_broker_that_is_not_there_is_one_line(
     code = main(["--bootstrap-server", NOWHERE, "--command-config", str(settings), *look])
 
     told = capsys.readouterr()
-    # Kafka's consumer-groups ends with 0 whatever happened while it ran.
+    # Kafka's consumer-groups exits with 0 even after an error.
     assert code == (0 if tool == "consumer-groups" else 1)
     assert f"{NOWHERE} refused the connection" in told.out + told.err
     assert len((told.out + told.err).strip().splitlines()) == 1
@@ -44,7 +44,7 @@ def test_a_broker_that_is_not_there_is_one_line(
 
 
 @pytest.mark.parametrize("tool", LOOKS)
-def test_a_file_that_is_not_there_or_makes_no_sense_is_one_line(
+def test_a_missing_or_invalid_file_is_one_line(
     tool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main, look = LOOKS[tool]
@@ -60,7 +60,7 @@ def test_a_file_that_is_not_there_or_makes_no_sense_is_one_line(
 
 
 @pytest.mark.parametrize("tool", LOOKS)
-def test_options_of_old_times_are_refused_with_what_stands_in_their_place(
+def test_removed_options_are_refused_with_their_replacement(
     tool: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main, look = LOOKS[tool]
@@ -72,7 +72,7 @@ def test_options_of_old_times_are_refused_with_what_stands_in_their_place(
     assert len(told.splitlines()) == 1
 
 
-def test_topics_are_taken_by_whole_names_and_alternatives() -> None:
+def test_topic_patterns_match_full_names_and_alternatives() -> None:
     wanted = IncludeList("'a.*, b'")
 
     assert [topic for topic in ("a", "abc", "b", "bc", "xa") if wanted.allows(topic)] == ["a", "abc", "b"]
@@ -92,7 +92,7 @@ def test_topics_are_taken_by_whole_names_and_alternatives() -> None:
         (":5", ["a5", "b5"]),
     ],
 )
-def test_partitions_are_taken_by_rules(rule: str, taken: list[str]) -> None:
+def test_partitions_are_selected_by_rules(rule: str, taken: list[str]) -> None:
     allows = get_offsets._rule(rule)
 
     found = [f"{topic}{index}" for topic in "ab" for index in (0, 1, 5) if allows(topic, index)]
@@ -110,17 +110,17 @@ def test_partitions_are_taken_by_rules(rule: str, taken: list[str]) -> None:
         ("pt-5s", timedelta(seconds=-5)),
     ],
 )
-def test_durations_are_read(written: str, length: timedelta) -> None:
+def test_durations_are_parsed(written: str, length: timedelta) -> None:
     assert offset_resets._duration(written) == length
 
 
 @pytest.mark.parametrize("written", ["", "P", "PT", "1D", "P1Y", "PT1D", "soon"])
-def test_what_is_no_duration_is_refused(written: str) -> None:
+def test_an_invalid_duration_is_refused(written: str) -> None:
     with pytest.raises(Failure):
         offset_resets._duration(written)
 
 
-def test_times_are_read_in_their_zone_and_in_utc_without_one() -> None:
+def test_times_without_a_zone_are_utc() -> None:
     assert offset_resets._datetime_ms("1970-01-01T00:00:02.500") == 2500
     assert offset_resets._datetime_ms("1970-01-01T01:00:02.500+01:00") == 2500
     for wrong in ("1970-01-01", "1970-01-01T00:00:02", "yesterdayT00:00:00.000"):
@@ -128,7 +128,7 @@ def test_times_are_read_in_their_zone_and_in_utc_without_one() -> None:
             offset_resets._datetime_ms(wrong)
 
 
-def test_offsets_are_written_as_lines_with_quotes_where_they_may_be_needed() -> None:
+def test_offsets_are_written_as_csv() -> None:
     plan = {TopicPartition("words", 0): 5, TopicPartition("a-name-of-more-than-24-letters", 1): 6}
 
     assert offset_resets._as_csv({"g": plan}, with_group=False) == (

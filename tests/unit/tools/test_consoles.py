@@ -1,4 +1,5 @@
-"""The parts of the console producer and consumer: lines to records, records to text, bad command lines."""
+"""The parts of the console producer and consumer: lines to records, records to text, invalid command
+lines."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def test_a_line_is_a_value() -> None:
     assert LineReader({}).read("a\tb") == Line(None, b"a\tb", [])
 
 
-def test_headers_key_and_value_stand_in_this_order() -> None:
+def test_headers_key_and_value_come_in_this_order() -> None:
     reader = LineReader({"parse.key": " True", "parse.headers": "true"})
     assert reader.read("a:1,b:2\tk\tv\tw") == Line(b"k", b"v\tw", [("a", b"1"), ("b", b"2")])
 
@@ -70,7 +71,7 @@ def test_separators_may_be_patterns_and_trailing_ones_do_not_count() -> None:
     assert reader.read("a:1;b:2!!|v").headers == [("a", b"1"), ("b", b"2")]
 
 
-def test_a_marker_stands_for_nothing() -> None:
+def test_a_marker_means_null() -> None:
     reader = LineReader({"parse.key": "true", "parse.headers": "true", "null.marker": "-"})
     assert reader.read("-\t-\t-") == Line(None, None, [])
     assert reader.read("a:-\tk\t--") == Line(b"k", b"--", [("a", None)])
@@ -78,7 +79,7 @@ def test_a_marker_stands_for_nothing() -> None:
         reader.read("-:1\tk\tv")
 
 
-def test_a_line_without_its_mark_is_named() -> None:
+def test_a_line_without_its_separator_is_named() -> None:
     reader = LineReader({"parse.key": "true"})
     reader.read("k\tv")
     with pytest.raises(Failure, match="No key separator found on line number 2: 'nothing'"):
@@ -96,12 +97,12 @@ def test_a_line_without_its_mark_is_named() -> None:
         {"headers.separator": "("},
     ],
 )
-def test_marks_that_cannot_be_told_apart_are_refused(properties: dict[str, str]) -> None:
+def test_equal_separators_are_refused(properties: dict[str, str]) -> None:
     with pytest.raises(Failure):
         LineReader(properties)
 
 
-def test_a_record_is_shown_as_asked_for() -> None:
+def test_a_record_is_formatted_as_requested() -> None:
     record = consumed(None, b"k", (("a", b"1"), ("b", None)))
     everything = dict.fromkeys(
         ("print_timestamp", "print_partition", "print_offset", "print_epoch", "print_headers", "print_key"),
@@ -131,12 +132,12 @@ def test_a_record_is_shown_as_asked_for() -> None:
         ("UUID", b"00000000-0000-0000-0000-000000000007", "00000000-0000-0000-0000-000000000007"),
     ],
 )
-def test_values_are_read_by_the_names_of_classes(kind: str, content: bytes, text: str) -> None:
+def test_values_are_decoded_by_class_name(kind: str, content: bytes, text: str) -> None:
     found = shown(consumed(content), value_deserializer=f"{SERIALIZATION}.{kind}Deserializer")
     assert found.decode() == f"{text}\n"
 
 
-def test_a_value_that_is_something_else_cannot_be_shown() -> None:
+def test_a_value_of_another_type_cannot_be_shown() -> None:
     with pytest.raises(CannotShow, match="Size of data received by LongDeserializer is not 8"):
         shown(consumed(b"v"), value_deserializer=f"{SERIALIZATION}.LongDeserializer")
 
@@ -182,7 +183,7 @@ def test_groups_and_transactions_are_shown_in_the_old_text() -> None:
     assert b"state=Ongoing, pendingState=None, topicPartitions=HashSet(t-0, t-1), " in text
 
 
-def test_a_record_that_cannot_be_read_is_named() -> None:
+def test_an_undecodable_record_is_named() -> None:
     with pytest.raises(CannotShow, match="Could not read record at offset 7"):
         shown(consumed(b"\0", b"\0\1"), "OffsetsMessageFormatter")
     assert shown(consumed(b"\0", None), "OffsetsMessageFormatter") == b""
@@ -210,7 +211,7 @@ PERF = ["--bootstrap-server", "h:1", "--topic", "t"]
         (consumer_perf_test.main, "--topic t --bootstrap-server h:1 --num-records 1 --reporting-interval 0"),
     ],
 )
-def test_a_bad_command_line_is_told_and_ends_with_1(
+def test_an_invalid_command_line_exits_with_1(
     main: Main, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(line.split()) == 1
@@ -219,7 +220,7 @@ def test_a_bad_command_line_is_told_and_ends_with_1(
     assert "Traceback" not in told.err
 
 
-def test_records_that_cannot_be_sent_are_told_and_the_rest_goes_on(
+def test_unsent_records_are_reported_and_the_others_sent(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\nthree\n")))
@@ -232,6 +233,6 @@ def test_records_that_cannot_be_sent_are_told_and_the_rest_goes_on(
     assert "5 bytes" in told[1]
 
 
-def test_moments_are_shown_in_javas_formats() -> None:
+def test_times_are_formatted_by_java_patterns() -> None:
     assert _date(1_700_000_000_042, "SSS 'at' ss") == "042 at 20"
     assert len(_date(1_700_000_000_042, "yyyy-MM-dd HH:mm:ss:SSS")) == 23

@@ -1,4 +1,4 @@
-"""`kafka-dump-log` when it is interrupted."""
+"""Interrupting `kafka-dump-log`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_ctrl_c_at_any_line_of_a_dump_ends_it_without_a_traceback(tmp_path: Path
 
 
 class Interrupted:
-    """A dump that is interrupted at a line of the code that reads the file."""
+    """A dump that is interrupted at a given line of the code that reads the file."""
 
     def __init__(self, path: Path, stop_at: int) -> None:
         self.lines = 0

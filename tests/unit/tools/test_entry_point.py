@@ -1,4 +1,4 @@
-"""How the tools end: one line for the user, the right exit code, no traceback."""
+"""Errors and exit codes of the tools: one line for the user, no traceback."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ended(error: BaseException | None, words: list[str]) -> int:
     return run(parser, work, words)
 
 
-def test_the_exit_code_is_that_of_the_work(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_exit_code_is_that_of_the_tool(capsys: pytest.CaptureFixture[str]) -> None:
     assert ended(None, ["--go"]) == 7
     assert capsys.readouterr().out == "done\n"
 
@@ -51,12 +51,12 @@ def test_a_failure_is_one_line(error: BaseException, line: str, capsys: pytest.C
     assert (shown.out, shown.err) == ("", f"{line}\n")
 
 
-def test_ctrl_c_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert ended(KeyboardInterrupt(), ["--go"]) == 130
     assert capsys.readouterr().err == ""
 
 
-def test_bad_use_shows_the_sentence_and_help_shows_the_options(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_usage_error_prints_its_message_and_help_prints_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert ended(None, ["--stay"]) == 1
     assert capsys.readouterr().err == "stay is not a recognized option\n"
     assert ended(None, []) == 1
@@ -64,7 +64,7 @@ def test_bad_use_shows_the_sentence_and_help_shows_the_options(capsys: pytest.Ca
 
 
 def test_a_closed_pipe_ends_a_tool_quietly() -> None:
-    """As with `kafka-dump-log ... | head`: the reader goes after the first line."""
+    """As with `kafka-dump-log ... | head`: the reader exits after the first line."""
     program = (
         "import sys\n"
         "from ottla.tools.arguments import OptionParser\n"

@@ -1,4 +1,4 @@
-"""The metadata shell: paths, columns, completion, files that are damaged."""
+"""The metadata shell: paths, columns, completion, damaged files."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ def snapshot(directory: Path) -> Path:
         ("[a]*", "[a]b", True),
     ],
 )
-def test_a_pattern_means_what_it_means_to_a_shell(pattern: str, name: str, matches: bool) -> None:
+def test_patterns_match_as_in_a_shell(pattern: str, name: str, matches: bool) -> None:
     compiled = pattern_of(pattern)
     assert compiled is not None
     assert bool(compiled.fullmatch(name)) is matches
 
 
 @pytest.mark.parametrize("name", ["abc", "a.b", "a,b", "{a", "{a,{b}}", "a}"])
-def test_a_name_without_a_pattern_is_itself(name: str) -> None:
+def test_a_name_without_a_pattern_matches_itself(name: str) -> None:
     assert pattern_of(name) is None
 
 
-def test_entries_stand_in_as_many_columns_as_fit() -> None:
+def test_entries_are_printed_in_columns_that_fit() -> None:
     entries = ["one", "two", "three", "four", "five"]
     assert list(columns(entries, None)) == entries
     assert list(columns(entries, 16)) == ["one    four", "two    five", "three"]
@@ -95,12 +95,12 @@ def test_tab_completes_paths() -> None:
         {("user", "a)_user(b"), ("client-id", None)},
     ],
 )
-def test_the_name_of_a_quota_leads_back_to_it(entity: set[tuple[str, str | None]]) -> None:
+def test_a_quota_name_survives_a_round_trip(entity: set[tuple[str, str | None]]) -> None:
     assert read_entity(entity_name(frozenset(entity))) == entity
 
 
 @pytest.mark.parametrize("text", ["", "user", "user(", "user(a", "user(a)x", "role(a)", "user(a)_"])
-def test_what_is_no_name_of_a_quota_is_refused(text: str) -> None:
+def test_an_invalid_quota_name_is_refused(text: str) -> None:
     with pytest.raises(ValueError) as raised:
         read_entity(text)
     assert str(raised.value) == text
@@ -125,14 +125,12 @@ def test_a_file_without_metadata_is_refused(tmp_path: Path, capsys: pytest.Captu
     assert capsys.readouterr().err == f"Unexpected error: {path} has no metadata in it.\n"
 
 
-def test_options_may_stand_behind_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_may_follow_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = snapshot(tmp_path)
     assert metadata_shell.main(["ls", "/image/topics/byName", "--snapshot", str(path)]) == 0
     assert capsys.readouterr().out == "orders\n"
 
 
-def test_an_option_that_it_does_not_know_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unknown_option_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert metadata_shell.main(["-s", str(snapshot(tmp_path)), "--nothing", "ls"]) == 1
     assert "--nothing" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Options of old times: one line says what stands in their place."""
+"""Removed options: one line names the replacement."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_zookeeper_is_refused_in_one_line(
         ("acls", "--authorizer-properties=zookeeper.connect=localhost:2181", "the controllers store"),
     ],
 )
-def test_what_was_dropped_names_its_new_form(
+def test_removed_options_name_their_replacement(
     tool: str, option: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert import_module(f"ottla.tools.{tool}").main([option]) == 1
@@ -56,6 +56,6 @@ def test_what_was_dropped_names_its_new_form(
 
 
 @pytest.mark.parametrize("tool", ["console_producer", "consumer_perf_test", "get_offsets"])
-def test_brokers_may_still_be_called_a_list(tool: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_broker_list_still_works(tool: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert import_module(f"ottla.tools.{tool}").main(["--broker-list", "localhost:9092", "--nothing"]) == 1
     assert capsys.readouterr().err.startswith("nothing is not a recognized option")

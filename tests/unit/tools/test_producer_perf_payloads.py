@@ -1,4 +1,4 @@
-"""The records that `kafka-producer-perf-test` sends: made as Kafka's tool makes them, and cheaply."""
+"""The records of `kafka-producer-perf-test`: like those of Kafka's tool, and cheap."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def options(**more: Any) -> Any:
     return SimpleNamespace(**{"payload_monotonic": False, "record_size": None, "payload_file": None, **more})
 
 
-def test_each_record_is_other_letters_of_the_size_that_was_asked_for() -> None:
+def test_each_record_is_random_letters_of_the_requested_size() -> None:
     payload = producer_perf_test._payloads(options(record_size=200))
     records = [payload(number) for number in range(50)]
     assert {len(record) for record in records} == {200}
@@ -25,7 +25,7 @@ def test_each_record_is_other_letters_of_the_size_that_was_asked_for() -> None:
     assert len(set(records)) == 50
 
 
-def test_a_record_costs_one_draw_and_not_one_for_each_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_costs_one_draw(monkeypatch: pytest.MonkeyPatch) -> None:
     class Counting(random.Random):
         draws = 0
 
@@ -45,6 +45,6 @@ def test_a_record_costs_one_draw_and_not_one_for_each_letter(monkeypatch: pytest
     assert drawing.draws == 10
 
 
-def test_records_that_count_are_their_numbers() -> None:
+def test_counting_records_are_their_numbers() -> None:
     payload = producer_perf_test._payloads(options(payload_monotonic=True))
     assert [payload(number) for number in (0, 17)] == [b"0", b"17"]

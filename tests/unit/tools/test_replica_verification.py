@@ -1,4 +1,4 @@
-"""Rounds of reads from replicas, compared."""
+"""Comparison of reads from replicas."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def verification(offsets: dict[TopicPartition, int]) -> Verification:
     return Verification(offsets, lambda: datetime(2026, 1, 2, 3, 4, 5, 678_901))  # noqa: DTZ001
 
 
-def test_replicas_alike_move_the_offset_on() -> None:
+def test_equal_replicas_advance_the_offset() -> None:
     rounds = verification({A: 0, B: 5})
     both = Read(batch(0, b"x", b"y") + batch(2, b"z"), 3)
     assert list(rounds.take({A: {1: both, 2: both}, B: {2: Read(b"", 9)}})) == []
@@ -32,7 +32,7 @@ def test_replicas_alike_move_the_offset_on() -> None:
     assert rounds.report() == f"{STAMP}: max lag is 4 for partition b-3 at offset 5 among 2 partitions"
 
 
-def test_only_what_every_replica_has_below_its_high_watermark_counts() -> None:
+def test_only_records_below_every_high_watermark_count() -> None:
     rounds = verification({A: 0})
     long, short = batch(0, b"x") + batch(1, b"y"), batch(0, b"x")
     assert list(rounds.take({A: {1: Read(long, 2), 2: Read(short, 2)}})) == []
@@ -43,7 +43,7 @@ def test_only_what_every_replica_has_below_its_high_watermark_counts() -> None:
     assert rounds.offsets == {A: 1}
 
 
-def test_another_checksum_is_told_and_the_next_batch_compared() -> None:
+def test_a_different_checksum_is_reported_and_comparison_continues() -> None:
     rounds = verification({A: 0})
     one, two = batch(0, b"x") + batch(1, b"y"), batch(0, b"!") + batch(1, b"y")
     (line,) = rounds.take({A: {1: Read(one, 2), 2: Read(two, 2)}})
@@ -54,7 +54,7 @@ def test_another_checksum_is_told_and_the_next_batch_compared() -> None:
     assert rounds.offsets == {A: 2}
 
 
-def test_other_offsets_are_the_end() -> None:
+def test_different_offsets_end_the_comparison() -> None:
     rounds = verification({A: 0})
     reads = {1: Read(batch(0, b"x", b"y"), 2), 2: Read(batch(0, b"x"), 2)}
     told = f"{STAMP}: partition a-0: replica 1's offset 1 doesn't match replica 2's offset 0"

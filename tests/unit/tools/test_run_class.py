@@ -36,7 +36,7 @@ def test_every_script_is_a_known_command() -> None:
     assert set(SCRIPTS) - known == {"ottla"}
 
 
-def test_a_class_stands_for_one_command_only() -> None:
+def test_a_class_maps_to_one_command() -> None:
     classes = [name for command in COMMANDS for name in command.classes]
     assert len(classes) == len(set(classes)) == len(by_class())
     assert not set(GONE) & set(classes)
@@ -69,7 +69,7 @@ def test_the_exit_code_is_the_tools(capsys: pytest.CaptureFixture[str]) -> None:
         ("", "Known are AclCommand"),
     ],
 )
-def test_a_class_that_is_unknown_is_told_as_java_tells_it(
+def test_an_unknown_class_is_reported_as_in_java(
     name: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_class.main([name]) == 1
@@ -80,12 +80,12 @@ def test_a_class_that_is_unknown_is_told_as_java_tells_it(
 
 
 @pytest.mark.parametrize("name", GONE)
-def test_a_class_that_is_no_more_is_told_in_one_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_removed_class_is_one_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_class.main([name, "--zookeeper", "localhost:2181"]) == 1
     assert capsys.readouterr().err == f"{GONE[name]}\n"
 
 
-def test_an_old_script_tells_what_stands_in_its_place(
+def test_an_old_script_names_its_replacement(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for script, name in GONE_SCRIPTS.items():

@@ -1,4 +1,4 @@
-"""kafka-server-start.sh: what it hands to the node, and what it refuses."""
+"""kafka-server-start.sh: the configuration of the node, and errors."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_no_arguments_show_the_usage(capsys: pytest.CaptureFixture[str], started
         (["--override", "num.partitions=0"], "num.partitions=0 is not allowed. Value must be at least 1."),
     ],
 )
-def test_a_bad_command_line_is_told(
+def test_an_invalid_command_line_is_reported(
     file: Path,
     started: list[BrokerConfig],
     capsys: pytest.CaptureFixture[str],
@@ -77,7 +77,7 @@ def test_a_bad_command_line_is_told(
     assert started == []
 
 
-def test_a_missing_file_is_told(capsys: pytest.CaptureFixture[str], started: list[BrokerConfig]) -> None:
+def test_a_missing_file_is_reported(capsys: pytest.CaptureFixture[str], started: list[BrokerConfig]) -> None:
     assert server_start.main(["/no/such/file"]) == 1
     assert capsys.readouterr().err == (
         "The configuration file /no/such/file cannot be read: No such file or directory.\n"

@@ -1,4 +1,4 @@
-"""`kafka-server-stop`: which processes are nodes, and which of them it stops."""
+"""`kafka-server-stop`: finding nodes among processes, and stopping them."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ SECONDS_MAX = 120
         ("", None),
     ],
 )
-def test_a_node_is_known_by_its_command_line(line: str, given: object) -> None:
+def test_a_node_is_recognized_by_its_command_line(line: str, given: object) -> None:
     assert words_of_node(line.split()) == given
 
 
-def test_processes_are_read_with_their_surroundings(tmp_path: Path) -> None:
+def test_processes_are_read_with_directory_and_environment(tmp_path: Path) -> None:
     lines = {
         7: ["python", "-m", "ottla.cli", "serve"],
         8: ["sleep", "9"],
@@ -61,7 +61,7 @@ def test_processes_are_read_with_their_surroundings(tmp_path: Path) -> None:
         (tmp_path / str(pid) / "cmdline").write_bytes("".join(f"{word}\0" for word in words).encode())
     (tmp_path / "7" / "cwd").symlink_to("/somewhere")
     (tmp_path / "7" / "environ").write_bytes(b"KAFKA_NODE_ID=12\0LANG=C\0")
-    (tmp_path / "10").mkdir()  # it has just ended
+    (tmp_path / "10").mkdir()  # it has just exited
     (tmp_path / "self").mkdir()
     surroundings = ("/somewhere", {"KAFKA_NODE_ID": "12", "LANG": "C"})
     assert node_processes(tmp_path) == [
@@ -78,7 +78,7 @@ def test_processes_are_read_with_their_surroundings(tmp_path: Path) -> None:
         (["all"], "all is not recognized. Nothing was stopped."),
     ],
 )
-def test_what_is_not_understood_stops_nothing(
+def test_invalid_arguments_stop_no_node(
     arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert server_stop.main(arguments) == 1
@@ -104,11 +104,11 @@ def running(*words: str, output: Path) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def test_nodes_are_stopped_however_they_were_started_and_nothing_else(
+def test_all_nodes_and_only_nodes_are_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def of_this_test() -> list[NodeProcess]:
-        """Nodes of others run on this machine, too."""
+        """Other nodes may run on this machine, too."""
         return [node for node in node_processes() if node.directory.startswith(str(tmp_path))]
 
     monkeypatch.setattr(server_stop, "node_processes", of_this_test)
@@ -152,7 +152,7 @@ def test_nodes_are_stopped_however_they_were_started_and_nothing_else(
         assert "Unknown signal nothing" in capsys.readouterr().err
         monkeypatch.delenv("SIGNAL")
         assert server_stop.main(["--process-role", "broker,controller"]) == 0
-        # The supervisor does not start again what was stopped, and ends with its last node.
+        # The supervisor does not restart stopped nodes, and exits with its last node.
         assert [served.wait(SECONDS_MAX), cluster.wait(SECONDS_MAX)] == [0, 0]
         assert "Node 1 was stopped. It stays down" in (tmp_path / "cluster.out").read_text()
         assert decoy.poll() is None

@@ -1,4 +1,4 @@
-"""kafka-storage.sh: what it writes, prints and answers."""
+"""kafka-storage.sh: files, output and exit codes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_random_uuid_loads_next_to_nothing() -> None:
     )
 
 
-def test_format_ties_every_directory_to_cluster_and_node(
+def test_format_writes_cluster_and_node_ids_into_every_directory(
     node: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["format", "-t", CLUSTER, "-c", str(node), "--standalone"]) == 0
@@ -80,9 +80,7 @@ def test_format_ties_every_directory_to_cluster_and_node(
         assert (records[0].name, records[0].feature_level) == ("metadata.version", 30)
 
 
-def test_a_formatted_directory_is_refused_or_left_alone(
-    node: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_formatted_directory_is_refused_or_ignored(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["format", "-t", CLUSTER, "-c", str(node), "-s"]
     main(arguments)
     before = (node.parent / "a" / "meta.properties").read_bytes()
@@ -136,7 +134,7 @@ def test_features_release_and_credentials_go_into_the_bootstrap_file(node: Path)
     assert [r.name for r in records if isinstance(r, UserScramCredentialRecord)] == ["alice"]
 
 
-def test_nothing_is_written_when_something_is_refused(node: Path) -> None:
+def test_an_error_writes_nothing(node: Path) -> None:
     assert main(["format", "-t", CLUSTER, "-c", str(node), "-s", "-f", "nope=1"]) == 1
     assert sorted(path.name for path in node.parent.iterdir()) == ["server.properties"]
 
@@ -160,7 +158,7 @@ def test_nothing_is_written_when_something_is_refused(node: Path) -> None:
         (["-s", "-N"], "argument --no-initial-controllers/-N: not allowed with argument --standalone/-s"),
     ],
 )
-def test_format_refuses_with_kafkas_sentence(
+def test_format_errors_are_kafkas_messages(
     node: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
 ) -> None:
     assert main(["format", "-t", CLUSTER, "-c", str(node), *arguments]) == 1
@@ -174,7 +172,7 @@ def test_voters_and_standalone_exclude_each_other(node: Path, capsys: pytest.Cap
     assert "You cannot specify controller.quorum.voters and format the node" in capsys.readouterr().err
 
 
-def test_only_a_controller_stands_alone(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_standalone_needs_a_controller(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = node.read_text().replace("broker,controller", "broker").replace(",CONTROLLER://localhost:9093", "")
     node.write_text(text)
     assert main(["format", "-t", CLUSTER, "-c", str(node), "-s"]) == 1
@@ -182,7 +180,7 @@ def test_only_a_controller_stands_alone(node: Path, capsys: pytest.CaptureFixtur
     assert main(["format", "-t", CLUSTER, "-c", str(node)]) == 0
 
 
-def test_info_tells_what_is_there(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_describes_directories(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
     directory = node.parent
     assert main(["info", "-c", str(node)]) == 1
     assert capsys.readouterr().out == (
@@ -216,7 +214,7 @@ def test_variables_move_the_directories_as_they_do_for_the_node(
     assert not (node.parent / "a").exists()
 
 
-def test_a_bad_configuration_is_told(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_configuration_is_reported(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
     node.write_text(node.read_text() + "num.partitions=none\n")
     assert main(["format", "-t", CLUSTER, "-c", str(node), "-s"]) == 1
     assert f"{node}, line 7: num.partitions=none is not allowed" in capsys.readouterr().err
@@ -265,7 +263,9 @@ def test_feature_dependencies(capsys: pytest.CaptureFixture[str]) -> None:
         ("metadata.version=99", "Unknown metadata.version 99"),
     ],
 )
-def test_unknown_features_are_told(capsys: pytest.CaptureFixture[str], feature: str, sentence: str) -> None:
+def test_unknown_features_are_reported(
+    capsys: pytest.CaptureFixture[str], feature: str, sentence: str
+) -> None:
     assert main(["feature-dependencies", "-f", feature]) == 1
     assert capsys.readouterr().err.startswith(sentence)
 

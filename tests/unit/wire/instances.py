@@ -27,7 +27,7 @@ RANGES = {
     "int64": (-(1 << 63), (1 << 63) - 1),
 }
 FIRST_UNKNOWN_TAG = 1000
-"""Above every tag that is declared."""
+"""Above every declared tag."""
 
 
 def _classes() -> dict[str, type[Message]]:
@@ -60,7 +60,7 @@ class Instances:
         fields = schema.fields if name is None else schema.structs[name].fields
         values: dict[str, Any] = {}
         for field in fields:
-            # Every fourth field stays at its default, which for a tagged one means that it is not sent.
+            # Every fourth field keeps its default, so that a tagged one is not sent.
             must_be_set = field.starts_null and not field.is_nullable(version)
             if version in field.versions and (must_be_set or self._random.random() < 0.75):
                 values[field.name] = self._value(outer, field, version)

@@ -1,4 +1,4 @@
-"""The table of APIs agrees with the classes, and carries Kafka's exceptions to its own rules."""
+"""The table of APIs matches the classes, and has Kafka's exceptions to its own rules."""
 
 from __future__ import annotations
 
@@ -36,6 +36,6 @@ def test_headers_follow_the_flexible_versions() -> None:
     assert request_header_version(17, 1) == 1
 
 
-def test_the_answer_to_api_versions_has_the_oldest_header() -> None:
+def test_the_api_versions_response_has_the_oldest_header() -> None:
     assert [request_header_version(18, version) for version in (2, 3, 99)] == [1, 2, 2]
     assert [response_header_version(18, version) for version in (0, 4, 99)] == [0, 0, 0]

@@ -1,4 +1,4 @@
-"""The bounded form of a decoder reads what the plain one reads, and stops before its objects are too many."""
+"""The bounded form of a decoder matches the plain one, and limits memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.primitives import TAGS_MAX
 
 
-def test_every_version_of_every_message_is_read_alike_in_both_forms() -> None:
+def test_both_forms_decode_every_version_equally() -> None:
     for cls, version in CLASS_VERSIONS:
         encoded = codec.encode(Instances(("bounded", cls.NAME, version)).message(cls, version), version)
         plain = codec.decoder(cls, version)(encoded, 0)
@@ -24,7 +24,7 @@ def _metadata_request(topics: int) -> bytes:
     return codec.encode(MetadataRequest(topics=[named] * topics), 9)
 
 
-def test_as_many_parts_as_there_is_room_for_are_read_and_more_are_refused() -> None:
+def test_the_memory_limit_is_exact() -> None:
     decode = codec.decoder(MetadataRequest, 9, bounded=True)
     few = ROOM_BYTES // 300
     message, _ = decode(_metadata_request(few), 0)

@@ -1,4 +1,4 @@
-"""Bytes from outside are not trusted: what is cut short, too long or ill-formed is a MalformedMessage."""
+"""Untrusted bytes: truncated, oversized or ill-formed input is a MalformedMessage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.wire.primitives import read_unsigned_varint, unsigned_varint
 
 
-def test_a_message_cut_anywhere_is_refused() -> None:
+def test_a_message_truncated_anywhere_is_refused() -> None:
     for cls, version in CLASS_VERSIONS:
         encoded = codec.encode(Instances((cls.NAME, version, "cut")).message(cls, version), version)
         step = max(1, len(encoded) // 40)
@@ -26,7 +26,7 @@ def test_a_message_cut_anywhere_is_refused() -> None:
                 codec.decode(cls, encoded[:end], version)
 
 
-def test_bytes_behind_a_message_are_refused_unless_they_are_someone_elses() -> None:
+def test_bytes_after_a_message_are_refused_if_exact() -> None:
     encoded = codec.encode(HeartbeatRequest(group_id="g"), 4) + b"!"
     with pytest.raises(MalformedMessage, match="followed by 1 bytes"):
         codec.decode(HeartbeatRequest, encoded, 4)
@@ -62,7 +62,7 @@ def test_a_length_past_the_end_is_refused_without_allocating_it(version: int) ->
             codec.decode(ProduceRequest, broken, version)
 
 
-def test_null_is_refused_where_it_must_not_be() -> None:
+def test_null_in_a_non_nullable_field_is_refused() -> None:
     with pytest.raises(MalformedMessage, match="group_id is null"):
         codec.decode(HeartbeatRequest, b"\xff\xff" + bytes(8), 0)
     with pytest.raises(MalformedMessage, match="group_id is null"):
@@ -81,7 +81,7 @@ def test_text_that_is_not_utf_8_is_refused() -> None:
         codec.decode(HeartbeatRequest, encoded, 4)
 
 
-def test_a_compact_text_longer_than_a_text_may_be_is_refused() -> None:
+def test_a_compact_string_over_the_limit_is_refused() -> None:
     with pytest.raises(MalformedMessage, match="group_id says that it has 32768 bytes"):
         codec.decode(HeartbeatRequest, unsigned_varint(32_769) + bytes(40_000), 4)
 
@@ -96,7 +96,7 @@ def test_a_compact_text_longer_than_a_text_may_be_is_refused() -> None:
         b"",
     ],
 )
-def test_a_varint_that_is_too_large_or_cut_short_is_refused(encoded: bytes) -> None:
+def test_an_oversized_or_truncated_varint_is_refused(encoded: bytes) -> None:
     with pytest.raises((MalformedMessage, IndexError)):
         read_unsigned_varint(encoded, 0)
 
@@ -104,18 +104,18 @@ def test_a_varint_that_is_too_large_or_cut_short_is_refused(encoded: bytes) -> N
 @pytest.mark.parametrize(
     "value", [0, 1, 127, 128, 16_383, 16_384, (1 << 21) - 1, 1 << 21, 1 << 28, (1 << 31) - 1]
 )
-def test_a_varint_reads_what_was_written(value: int) -> None:
+def test_a_varint_survives_a_round_trip(value: int) -> None:
     encoded = unsigned_varint(value)
     assert read_unsigned_varint(b"xx" + encoded + b"yy", 2) == (value, 2 + len(encoded))
 
 
-def test_a_count_of_tags_that_are_not_there_is_refused() -> None:
+def test_a_tag_count_beyond_the_input_is_refused() -> None:
     encoded = codec.encode(HeartbeatRequest(), 4)
     with pytest.raises(MalformedMessage):
         codec.decode(HeartbeatRequest, encoded[:-1] + unsigned_varint((1 << 31) - 1), 4)
 
 
-def test_a_version_that_does_not_exist_is_refused() -> None:
+def test_an_unknown_version_is_refused() -> None:
     with pytest.raises(UnsupportedVersion, match="ProduceRequest has no version 2: it has 3 to 13"):
         codec.decoder(ProduceRequest, 2)
     with pytest.raises(UnsupportedVersion):

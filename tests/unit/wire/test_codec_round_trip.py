@@ -1,4 +1,4 @@
-"""Whatever a message holds comes back from its bytes: every message, every version."""
+"""Every message survives a round trip in every version."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_records_are_a_view_of_the_input() -> None:
 @pytest.mark.parametrize("version", FetchResponse.VERSIONS)
 def test_parts_hold_the_records_by_reference_and_in_order(version: int) -> None:
     class Slice:
-        """Stands for a slice of a file: it has a length and nothing else."""
+        """A stand-in for a slice of a file: it only has a length."""
 
         def __len__(self) -> int:
             return 7
@@ -87,7 +87,7 @@ def test_parts_hold_the_records_by_reference_and_in_order(version: int) -> None:
     assert b"".join(parts) == codec.encode(message, version)
 
 
-def test_unknown_tags_come_back_in_the_order_of_tags() -> None:
+def test_unknown_tags_are_encoded_in_order() -> None:
     message = _produce_request(b"batch")
     message.unknown_tagged_fields = {9: b"nine", 2: b"two"}
     encoded = codec.encode(message, 9)

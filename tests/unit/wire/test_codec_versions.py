@@ -1,4 +1,5 @@
-"""What a version cannot carry is refused, or dropped where the schema says so; as Kafka's classes do it."""
+"""Values that a version cannot represent are refused, or dropped if the schema allows; as in Kafka's
+classes."""
 
 from __future__ import annotations
 
@@ -50,13 +51,13 @@ def test_a_struct_that_the_version_lacks_is_refused_unless_it_is_the_default() -
     assert decoded.responses[0].partition_responses[0].current_leader.leader_epoch == 5
 
 
-def test_unknown_tags_are_refused_where_there_are_no_tags() -> None:
+def test_unknown_tags_are_refused_in_versions_without_tags() -> None:
     with pytest.raises(UnsupportedVersion, match="no tagged fields"):
         codec.encode(HeartbeatRequest(unknown_tagged_fields={5: b""}), 3)
     assert codec.encode(HeartbeatRequest(unknown_tagged_fields={}), 3)
 
 
-def test_a_known_tag_cannot_be_unknown_too() -> None:
+def test_a_known_tag_cannot_also_be_unknown() -> None:
     with pytest.raises(UnencodableMessage, match="Tag 0"):
         codec.encode(FetchRequest(cluster_id="c", unknown_tagged_fields={0: b"c"}), 12)
 
@@ -94,7 +95,7 @@ def test_an_id_of_another_length_is_refused(topic_id: bytes) -> None:
 def test_tagged_fields_at_their_default_are_not_sent() -> None:
     assert codec.encode(FetchRequest(), 17).endswith(b"\x00")
     sent = codec.encode(FetchRequest(replica_state=FetchRequest.ReplicaState(replica_id=7)), 17)
-    # One tagged field: tag 1, 13 bytes: replica id, replica epoch, no tagged fields of its own.
+    # One tagged field: tag 1, 13 bytes: replica id, replica epoch, no tagged fields inside.
     assert sent.endswith(b"\x01\x01\x0d" + b"\0\0\0\x07" + b"\xff" * 8 + b"\0")
 
 
@@ -125,7 +126,7 @@ def test_the_client_id_is_never_compact() -> None:
     assert codec.encode(header, 2) == b"\0\x03\0\x0c\0\0\0\x07\0\x02me\0"
 
 
-def test_fields_that_only_exist_as_tagged_ones_are_refused_before() -> None:
+def test_tagged_only_fields_are_refused_in_older_versions() -> None:
     with pytest.raises(UnsupportedVersion, match="previous_producer_id"):
         codec.encode(TransactionLogValue(previous_producer_id=5), 0)
     assert (

@@ -22,7 +22,7 @@ def test_no_error_has_no_exception() -> None:
         errors.for_code(0)
 
 
-def test_a_code_of_the_future_is_an_unknown_server_error() -> None:
+def test_an_unknown_code_is_an_unknown_server_error() -> None:
     assert errors.for_code(30_000) is errors.UnknownServerError
 
 

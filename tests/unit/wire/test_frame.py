@@ -1,4 +1,4 @@
-"""Frames are bounded before they are kept, and their headers read as Kafka reads them."""
+"""Frames are limited before they are stored, and their headers are read as in Kafka."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def test_a_stream_is_split_into_its_frames_however_it_arrives(frames: list[bytes
         (b"\x00\x00\x04\x01", "1025 bytes is larger than the 1024"),
     ],
 )
-def test_a_size_that_cannot_be_is_named(first: bytes, complaint: str) -> None:
+def test_an_impossible_size_is_named(first: bytes, complaint: str) -> None:
     with pytest.raises(MalformedMessage, match=complaint):
         frame.FrameReader(1024).feed(first)
 
 
-def test_a_size_up_to_the_bound_is_accepted() -> None:
+def test_a_size_up_to_the_limit_is_accepted() -> None:
     assert frame.read_size(b"\x00\x00\x04\x00", 0, 1024) == 1024
     assert frame.read_size(b"xx\x00\x00\x00\x00", 2) == 0
 
 
 @pytest.mark.parametrize("version", [3, 4])
 @pytest.mark.parametrize("client_id", [None, "", "me", "ü" * 200])
-def test_a_request_frame_reads_as_what_was_written(version: int, client_id: str | None) -> None:
+def test_a_request_frame_survives_a_round_trip(version: int, client_id: str | None) -> None:
     request = HeartbeatRequest(group_id="g", generation_id=3)
     (read,) = frame.FrameReader().feed(frame.request_frame(request, version, 77, client_id))
     key, read_version, correlation_id, read_client_id, position = frame.read_request_header(read)
@@ -54,13 +54,13 @@ def test_a_request_frame_reads_as_what_was_written(version: int, client_id: str 
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_a_response_frame_reads_as_what_was_written(version: int) -> None:
+def test_a_response_frame_survives_a_round_trip(version: int) -> None:
     response = HeartbeatResponse(error_code=25, throttle_time_ms=9)
     (read,) = frame.FrameReader().feed(frame.response_frame(response, version, 77))
     assert frame.read_response(read, 12, version) == (77, response)
 
 
-def test_the_answer_to_api_versions_has_no_tags_in_its_header() -> None:
+def test_the_api_versions_response_header_has_no_tags() -> None:
     written = frame.response_frame(ApiVersionsResponse(error_code=35), 3, 5)
     assert written[4:10] == b"\x00\x00\x00\x05\x00\x23"
 
@@ -71,7 +71,7 @@ def test_tags_of_a_header_are_skipped() -> None:
     assert frame.read_request(tagged)[4].client_software_name == "x"
 
 
-def test_the_header_of_a_version_that_does_not_exist_is_read() -> None:
+def test_the_header_of_an_unknown_version_is_read() -> None:
     header = struct.pack(">hhih", 18, 99, 5, -1) + b"\x00"
     assert frame.read_request_header(header) == (18, 99, 5, None, 11)
 
@@ -81,13 +81,13 @@ def test_an_unknown_api_key_is_refused() -> None:
         frame.read_request_header(struct.pack(">hhih", 999, 0, 5, -1))
 
 
-def test_a_client_id_that_is_not_utf_8_is_read_with_replacements() -> None:
+def test_invalid_utf_8_in_a_client_id_is_replaced() -> None:
     header = struct.pack(">hhih", 12, 0, 5, 2) + b"a\xff"
     assert frame.read_request_header(header)[3] == "a\ufffd"
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_a_header_cut_anywhere_is_refused(version: int) -> None:
+def test_a_header_truncated_anywhere_is_refused(version: int) -> None:
     written = frame.request_frame(HeartbeatRequest(), version, 1, "me")[4:]
     for end in range(frame.read_request_header(written)[4]):
         with pytest.raises(MalformedMessage):

@@ -36,7 +36,7 @@ _NASTY = (
 
 
 def mutated(encoded: bytes, draw: random.Random) -> bytes:
-    """The same bytes with a few of them flipped, overwritten, cut out or repeated."""
+    """The same bytes with a few of them flipped, overwritten, deleted or repeated."""
     data = bytearray(encoded)
     for _ in range(draw.choice((1, 1, 2, 4))):
         at = draw.randrange(len(data) + 1)
@@ -95,7 +95,7 @@ def test_mutated_request_frames_raise_nothing_but_malformed_message() -> None:
             request = Instances((SEED, entry.name, version)).message(entry.request_class(), version)
             written = frame.request_frame(request, version, 1, "fuzz")[4:]
             for _ in range(CASES):
-                # The header names the version to decode, so a mutation there reaches other decoders too.
+                # The header contains the version to decode, so a mutation there reaches other decoders, too.
                 case = mutated(written, draw)
                 count += 1
                 try:
@@ -119,7 +119,7 @@ def test_the_memory_of_a_decode_is_bounded_by_its_input() -> None:
             encoded = codec.encode(Instances((SEED, cls.NAME, version)).message(cls, version), version)
             for _ in range(min(CASES, 5)):
                 case = mutated(encoded, draw)
-                # Other threads of the process are traced too: what they take now they do not take each time.
+                # Other threads are traced, too, but their allocations vary between runs.
                 grown = min(_memory_of(decode, case, f"{cls.NAME} version {version}") for _ in range(3))
                 assert grown < MEMORY_AT_LEAST + MEMORY_PER_BYTE * len(case), (cls.NAME, version, case.hex())
     finally:

@@ -1,4 +1,4 @@
-"""The generated classes are what the schemas say, and have the shape that the rest of the code relies on."""
+"""The generated classes match the schemas, and have the form that the rest of the code relies on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_generated_file_says_so_in_its_first_line() -> None:
         assert text.startswith("# Generated from schemas/*.txt by `python -m ottla.wire.generate`.")
 
 
-def test_every_message_of_kafka_4_3_1_is_there() -> None:
+def test_every_message_of_kafka_4_3_1_exists() -> None:
     assert len(CLASSES) == 272
 
 
@@ -41,7 +41,7 @@ def test_fields_start_at_their_defaults() -> None:
     assert request.unknown_tagged_fields is None
 
 
-def test_lists_and_structs_are_fresh_in_every_message() -> None:
+def test_every_message_has_new_lists_and_structs() -> None:
     first, second = ProduceRequest(), ProduceRequest()
     first.topic_data.append(ProduceRequest.TopicProduceData())
     assert second.topic_data == []
@@ -49,7 +49,7 @@ def test_lists_and_structs_are_fresh_in_every_message() -> None:
     assert one.current_leader is not other.current_leader
 
 
-def test_null_is_kept_where_a_list_is_the_default() -> None:
+def test_null_is_kept_if_the_default_is_a_list() -> None:
     assert MetadataRequest().topics == []
     assert MetadataRequest(topics=None).topics is None
 

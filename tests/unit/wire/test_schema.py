@@ -1,4 +1,4 @@
-"""The notation says what it says, and a line that makes no sense is named."""
+"""The notation is parsed completely, and an invalid line is named."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ThingKey coordinator-key versions=1 flexible=none
 """
 
 
-def test_a_message_has_all_that_its_lines_say() -> None:
+def test_a_message_is_parsed_completely() -> None:
     thing, key = parse(EXAMPLE)
     assert (thing.name, thing.kind, thing.api_key, thing.versions) == (
         "ThingRequest",
@@ -52,7 +52,7 @@ def test_a_message_has_all_that_its_lines_say() -> None:
     assert (key.api_key, key.versions, key.flexible_from, key.fields) == (None, range(1, 2), None, ())
 
 
-def test_the_text_of_a_message_reads_as_the_same_message() -> None:
+def test_the_text_of_a_message_parses_to_the_same_message() -> None:
     for message in parse(EXAMPLE):
         assert parse(message.text) == [message]
 
@@ -68,7 +68,7 @@ def test_the_text_of_a_message_reads_as_the_same_message() -> None:
         ("    a Part 0+\n        x int8 0+\n    b Part 0+\n        y int8 0+", "a name that is taken"),
     ],
 )
-def test_a_line_that_makes_no_sense_is_named(line: str, complaint: str) -> None:
+def test_an_invalid_line_is_named(line: str, complaint: str) -> None:
     with pytest.raises(SchemaError) as caught:
         parse("Thing data versions=0 flexible=none\n" + line)
     assert complaint in str(caught.value)

@@ -1,4 +1,4 @@
-"""The sliced forms of the codecs read and write what the plain ones do, a few elements at a time."""
+"""The sliced codecs match the plain ones, a few elements at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COUNT = 10 * ELEMENTS_IN_STEP
 
 
 def _run(steps: Generator[None, None, Any]) -> tuple[int, Any]:
-    """How often a generator stopped, and what it returned."""
+    """The number of yields of a generator, and its result."""
     stops = 0
     while True:
         try:
@@ -30,7 +30,7 @@ def _run(steps: Generator[None, None, Any]) -> tuple[int, Any]:
         stops += 1
 
 
-def test_every_version_of_every_message_is_read_and_written_alike_in_both_forms() -> None:
+def test_sliced_codecs_match_for_every_version() -> None:
     for cls, version in CLASS_VERSIONS:
         message = Instances(("sliced", cls.NAME, version)).message(cls, version)
         encoded = codec.encode(message, version)
@@ -41,7 +41,7 @@ def test_every_version_of_every_message_is_read_and_written_alike_in_both_forms(
 
 
 @pytest.mark.parametrize("version", [1, ListOffsetsRequest.VERSIONS[-1]])
-def test_structs_are_read_and_written_in_steps_however_deep_they_lie(version: int) -> None:
+def test_nested_structs_are_processed_in_steps(version: int) -> None:
     asked = [ListOffsetsRequest.ListOffsetsPartition(partition_index=index) for index in range(COUNT)]
     request = ListOffsetsRequest(topics=[ListOffsetsRequest.ListOffsetsTopic(partitions=asked)])
     stops, (decoded, _) = _run(
@@ -57,7 +57,7 @@ def test_structs_are_read_and_written_in_steps_however_deep_they_lie(version: in
     assert b"".join(parts) == codec.encode(response, version)
 
 
-def test_texts_and_numbers_are_read_in_steps() -> None:
+def test_strings_and_numbers_are_decoded_in_steps() -> None:
     named = codec.encode(DeleteGroupsRequest(groups_names=["g"] * COUNT), 2)
     stops, (decoded, _) = _run(codec.sliced_decoder(DeleteGroupsRequest, 2)(named, 0))
     assert stops >= 10
@@ -71,7 +71,7 @@ def test_texts_and_numbers_are_read_in_steps() -> None:
     assert numbered == asked
 
 
-def test_more_parts_than_there_is_memory_for_are_refused() -> None:
+def test_input_over_the_memory_limit_is_refused() -> None:
     encoded = codec.encode(DeleteGroupsRequest(groups_names=[""] * (ROOM_BYTES // 50)), 2)
     with pytest.raises(MalformedMessage, match="more small parts than there is memory for"):
         _run(codec.sliced_decoder(DeleteGroupsRequest, 2)(encoded, 0))

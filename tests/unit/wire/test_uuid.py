@@ -1,4 +1,4 @@
-"""Ids in the text that Kafka prints."""
+"""Ids in Kafka's text form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.wire import uuid
 
 
 @given(strategies.binary(min_size=16, max_size=16))
-def test_the_text_reads_as_the_same_id(identifier: bytes) -> None:
+def test_the_text_parses_to_the_same_id(identifier: bytes) -> None:
     text = uuid.to_text(identifier)
     assert len(text) == 22
     assert uuid.from_text(text) == identifier
@@ -24,7 +24,7 @@ def test_known_ids_have_kafkas_text() -> None:
 @pytest.mark.parametrize(
     "text", ["", "AAAA", "A" * 21, "A" * 25, "+/8AAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAA \n"]
 )
-def test_text_that_is_no_id_is_refused(text: str) -> None:
+def test_an_invalid_id_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"^The id "):
         uuid.from_text(text)
 

@@ -76,7 +76,7 @@ class Connections:
     brokers: dict[int, Reached] = field(default_factory=dict)
 
     @property
-    def told(self) -> Answer | None:
+    def first_answer(self) -> Answer | None:
         return next((one.answer for one in self.bootstrap if one.answer is not None), None)
 
     @property
@@ -94,8 +94,8 @@ async def _look(settings: AdminSettings, timeout_ms: int) -> Connections:
     found = Connections()
     tries = [_try(settings, address, timeout_ms) for address in settings.bootstrap_servers]
     found.bootstrap = list(await asyncio.gather(*tries))
-    if found.told is not None:
-        brokers = found.told.brokers
+    if found.first_answer is not None:
+        brokers = found.first_answer.brokers
         reached = await asyncio.gather(*(_try(settings, one, timeout_ms) for one in brokers.values()))
         found.brokers = dict(zip(brokers, reached, strict=True))
     return found
@@ -125,17 +125,17 @@ async def _try(settings: AdminSettings, address: Address, timeout_ms: int) -> Re
         link.close()
 
 
-def _answer(told: MetadataResponse, link: Link) -> Answer:
+def _answer(response: MetadataResponse, link: Link) -> Answer:
     versions = {
         api.name: (common[0], common[-1])
         for key, api in API_BY_KEY.items()
         if (common := link.versions(key)) is not None
     }
-    brokers = {one.node_id: (one.host, one.port) for one in told.brokers}
-    return Answer(told.cluster_id or "", dict(sorted(brokers.items())), versions)
+    brokers = {one.node_id: (one.host, one.port) for one in response.brokers}
+    return Answer(response.cluster_id or "", dict(sorted(brokers.items())), versions)
 
 
-# What it means
+# Interpretation
 
 
 def findings(connections: Connections) -> list[Finding]:
@@ -203,7 +203,7 @@ def _text(one: Reached) -> str:
 def _advertised(connections: Connections, node: int, one: Reached) -> Finding:
     first = next(reached for reached in connections.bootstrap if reached.answer is not None)
     host, port = first.address
-    told = f"Broker {node} advertises {one.name}"
+    claim = f"Broker {node} advertises {one.name}"
     cure = (
         f"Set advertised.listeners in server.properties of broker {node} to an address that clients can "
         f"reach, such as PLAINTEXT://{host}:{port}, and restart it"
@@ -211,7 +211,7 @@ def _advertised(connections: Connections, node: int, one: Reached) -> Finding:
     if one.is_local and not first.is_local:
         return problem(
             LISTENERS,
-            f"{told}, a loopback address, but was reached at {first.name}. Its advertised.listeners is "
+            f"{claim}, a loopback address, but was reached at {first.name}. Its advertised.listeners is "
             "wrong.",
             cure,
         )
@@ -221,18 +221,18 @@ def _advertised(connections: Connections, node: int, one: Reached) -> Finding:
         if is_name:
             return problem(
                 LISTENERS,
-                f"{told}, but {cause} Either advertised.listeners is wrong or the broker is down.",
+                f"{claim}, but {cause} Either advertised.listeners is wrong or the broker is down.",
                 cure,
             )
-        return problem(LISTENERS, f"{told}: {cause}", other)
-    if connections.told is not None and one.answer.cluster_id != connections.told.cluster_id:
+        return problem(LISTENERS, f"{claim}: {cause}", other)
+    if connections.first_answer is not None and one.answer.cluster_id != connections.first_answer.cluster_id:
         return problem(
             LISTENERS,
-            f"{told}, but that address belongs to cluster {one.answer.cluster_id}, not "
-            f"{connections.told.cluster_id}. Its advertised.listeners is wrong.",
+            f"{claim}, but that address belongs to cluster {one.answer.cluster_id}, not "
+            f"{connections.first_answer.cluster_id}. Its advertised.listeners is wrong.",
             cure,
         )
-    return ok(LISTENERS, f"{told}, which is reachable.")
+    return ok(LISTENERS, f"{claim}, which is reachable.")
 
 
 def _versions(connections: Connections) -> list[Finding]:

@@ -42,7 +42,7 @@ class Patient:
     now_ms: Callable[[], int]
     sleep: Callable[[float], None] = time.sleep
     unreachable: frozenset[int] = frozenset()
-    """Brokers that did not answer from here: asking them again would only take time."""
+    """Brokers that did not answer: requests to them would only time out."""
     brokers: list[int] = field(default_factory=list)
     fenced: list[int] = field(default_factory=list)
     topics: dict[str, TopicDescription] = field(default_factory=dict)
@@ -294,11 +294,11 @@ def _min_isr(patient: Patient) -> dict[str, int]:
     resources = {name: topic_resource(name) for name in patient.topics}
     if not resources:
         return {}
-    told = patient.admin.describe_configs(
+    described = patient.admin.describe_configs(
         resources.values(), names=["min.insync.replicas"], timeout_ms=patient.timeout_ms
     ).succeeded
     for name, resource in resources.items():
-        entry = _value(told.get(resource), "min.insync.replicas")
+        entry = _value(described.get(resource), "min.insync.replicas")
         if entry is not None and entry.isdecimal():
             found[name] = int(entry)
     return found
@@ -344,7 +344,7 @@ def check_transactions(patient: Patient) -> Iterable[Finding]:
 
 def check_groups(patient: Patient) -> Iterable[Finding]:
     admin = patient.admin
-    # All brokers are asked: one that is known to be silent is not waited for as long as the others.
+    # Every broker is asked, but one that is known to be silent gets less time.
     patience_ms = min(patient.timeout_ms, _SILENT_MS) if patient.unreachable else patient.timeout_ms
     listing = admin.list_consumer_groups(timeout_ms=patience_ms)
     if listing.errors:
@@ -475,8 +475,8 @@ def _broker_settings(patient: Patient) -> Iterable[Finding]:
     if not patient.brokers:
         return
     resource = broker_resource(patient.brokers[0])
-    told = patient.admin.describe_configs([resource], names=_DEFAULTS, timeout_ms=patient.timeout_ms)
-    configs = told.result(resource)
+    described = patient.admin.describe_configs([resource], names=_DEFAULTS, timeout_ms=patient.timeout_ms)
+    configs = described.result(resource)
     factor = int(_value(configs, _DEFAULTS[0]) or 1)
     least = int(_value(configs, _DEFAULTS[1]) or 1)
     if len(patient.brokers) >= 3 and factor == 1:

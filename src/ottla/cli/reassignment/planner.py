@@ -28,10 +28,10 @@ class Wish:
     racks: Mapping[int, str | None]
     """The brokers that may hold replicas, with their racks."""
     replication_factor: int | None = None
-    """How many replicas partitions are to have; None: as many as they have."""
+    """The number of replicas per partition; None keeps the current number."""
     spreads: bool = False
     sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """Bytes of each partition: of several that could be moved, the smallest is."""
+    """The size of each partition; among movable partitions, the smallest moves."""
     loads: Mapping[int, int] = field(default_factory=dict)
     """Replicas of other partitions on each broker."""
     in_sync: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class _Topic:
         self._wish = wish
         self._racks = wish.racks
         self._totals = totals
-        """Replicas on each broker by all topics, kept as they are planned."""
+        """Replicas per broker over all topics, updated during planning."""
         self._counts = Counter(dict.fromkeys(wish.racks, 0))
         self._counts.update(broker for row in rows.values() for broker in row if broker in wish.racks)
         self._rows: Rows = {}

@@ -24,7 +24,7 @@ class Moving:
     removing: tuple[int, ...]
     copied_bytes: int
     total_bytes: int
-    """What its new replicas hold, and what they will hold."""
+    """The bytes of its new replicas: current and final."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class Plan:
     after: Rows
     sizes: Mapping[TopicPartition, int]
     others: Rows
-    """The partitions that were looked at and stay as they are."""
+    """The partitions that were considered and do not change."""
 
     def rows(self) -> list[dict[str, Any]]:
         return [

@@ -36,12 +36,12 @@ class Wanted:
 
     topics: tuple[str, ...]
     partitions: tuple[int, ...] = ()
-    """All where none is named."""
+    """All partitions if empty."""
     group: str | None = None
     start: Place = BEGINNING
     stop_ms: int | None = None
     last: int | None = None
-    """Begin with so many of the newest records, counted over all partitions and shown by time."""
+    """Start with this many of the newest records, over all partitions and in order of time."""
     follows: bool = False
     count_max: int | None = None
 
@@ -105,7 +105,7 @@ class Reading:
     def _stops(
         self, partitions: Collection[TopicPartition], ends: dict[TopicPartition, int]
     ) -> dict[TopicPartition, int] | None:
-        """The offset at which each partition stops; None: never."""
+        """The stop offset of each partition; None for no stop."""
         if self._wanted.stop_ms is None:
             return None if self._wanted.follows else dict(ends)
         found = self._consumer.offsets_for_times(dict.fromkeys(partitions, self._wanted.stop_ms))

@@ -261,7 +261,7 @@ def _send(
         outcome.sent_bytes += len(full.value or b"") + len(full.key or b"")
 
 
-def tell(topic: str, outcome: Outcome, seconds: float) -> None:
+def print_outcome(topic: str, outcome: Outcome, seconds: float) -> None:
     """The delivery report, on standard error."""
     rate = f", {outcome.written / seconds:,.0f} records/s" if seconds > 0 and outcome.written else ""
     print(

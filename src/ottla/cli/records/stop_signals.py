@@ -1,4 +1,4 @@
-"""What stops `ottla record`: SIGINT (Ctrl-C), SIGTERM, and a closed output pipe.
+"""Events that stop `ottla record`: SIGINT (Ctrl-C), SIGTERM, and a closed output pipe.
 
 Rule for `Stop`: the first signal raises nothing, so that no record is lost between being read and being sent.
 It takes effect where the command waits for input. The second one ends the command as Ctrl-C does elsewhere.
@@ -26,7 +26,7 @@ class Stop:
 
     def __init__(self) -> None:
         self.signal = 0
-        """The signal that came, or 0."""
+        """The signal that arrived, or 0."""
         self._before: dict[int, object] = {}
         self._awake, self._wake = os.pipe()
 
@@ -52,7 +52,7 @@ class Stop:
         """The data of a stream as it arrives, until its end or a signal."""
         try:
             descriptor = stream.fileno()
-        except io.UnsupportedOperation:  # bytes in memory: nothing to wait for
+        except io.UnsupportedOperation:  # bytes in memory, which are always ready
             while not self.signal and (chunk := stream.read(_CHUNK_BYTES)):
                 yield chunk
             return

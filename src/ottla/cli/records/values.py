@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ottla.client.serialization.avro import Avro
 
 Json: TypeAlias = Any
-"""What JSON can hold."""
+"""A JSON value."""
 
 NAMES = (
     "text",
@@ -46,11 +46,11 @@ class Kind:
 
     name: str
     shown: Callable[[bytes], bytes]
-    """What %s and %k print."""
+    """The form that %s and %k print."""
     to_json: Callable[[bytes], Json]
     from_json: Callable[[Json], bytes]
     from_text: Callable[[bytes], bytes]
-    """The bytes that a line of input, or a part of it, stands for."""
+    """The bytes of a line of input, or of a part of it."""
 
     @property
     def is_text(self) -> bool:

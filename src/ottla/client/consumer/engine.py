@@ -32,7 +32,7 @@ from ottla.client.core.positions import LATEST_TIMESTAMP, Phase, Positions, Rese
 from ottla.client.errors import ClientError, ConfigError, Disconnected
 from ottla.client.net.cluster import Cluster
 from ottla.client.values import TopicPartition
-from ottla.detached import looked_at
+from ottla.detached import mark_retrieved
 from ottla.rare_paths import rarely
 from ottla.wire.errors import ErrorCode, KafkaError, for_code
 from ottla.wire.uuid import to_text
@@ -190,7 +190,7 @@ class Engine:
             if request is not None and node not in self._fetches and node in self.cluster.view.brokers:
                 with contextlib.suppress(ClientError, KafkaError):
                     future = self.cluster.send(node, request, lane=_FETCH_LANE, timeout_ms=1000)
-                    looked_at(future)
+                    mark_retrieved(future)
 
     def alert(self) -> None:
         """Have the user's next poll look for changes and errors; wake the one that waits."""

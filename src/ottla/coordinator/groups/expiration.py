@@ -63,11 +63,11 @@ class Cleanup:
         for group_id, group in list(shard.groups.items()):
             removed = 0  # by this slice, whose records are not replayed yet
             slice_number = self._slice_number
-            for expired, looked_at in self._expire_offsets(group_id, group):
+            for expired, examined in self._expire_offsets(group_id, group):
                 if self._slice_number != slice_number:
                     slice_number, removed = self._slice_number, 0
                 removed += len(expired.records)
-                yield expired, looked_at
+                yield expired, examined
             if self._slice_number != slice_number:
                 removed = 0
             end: Result[None] = Result()
@@ -154,10 +154,10 @@ class Cleanup:
         result: Result[None] = Result()
         size = 0
         total = 0
-        for found, looked_at in steps:
+        for found, examined in steps:
             result.add(found)
             size += sum(map(_size_of, found.records))
-            total += looked_at
+            total += examined
             if total >= OFFSETS_PER_SLICE or size >= BYTES_PER_SLICE:
                 return result, False
         return result, True

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from ottla.detached import looked_at
+from ottla.detached import mark_retrieved
 from ottla.log.compaction.cleaner import Cleaner
 from ottla.log.directories import checkpoints
 from ottla.log.directories.checkpoint_writer import CheckpointWriter
@@ -146,7 +146,7 @@ class Truncations:
         pending = self._pending[log]
         pending.running += 1
         task = asyncio.ensure_future(self._finish(log, pending, is_asked_for))
-        looked_at(task)
+        mark_retrieved(task)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task

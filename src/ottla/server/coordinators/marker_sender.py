@@ -27,7 +27,7 @@ from ottla.coordinator.transactions.states import TopicPartition
 from ottla.server.broker import TRANSACTIONS_TOPIC, Broker
 from ottla.server.coordinators.marker_writer import write_marker
 from ottla.server.net.step_runner import finished
-from ottla.server.peers.broker_links import BrokerLinks, BrokerUnknown
+from ottla.server.peers.broker_channels import BrokerChannels, BrokerUnknown
 from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import CoordinatorLoadInProgress, KafkaError, NotCoordinator
 from ottla.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
@@ -41,7 +41,7 @@ logger = logging.getLogger("ottla.coordinator.transactions")
 class MarkerTargets:
     """The leaders of partitions, as this node knows them, and how a marker gets there."""
 
-    def __init__(self, broker: Broker, links: BrokerLinks | None) -> None:
+    def __init__(self, broker: Broker, links: BrokerChannels | None) -> None:
         self.node_id = broker.node_id
         self._broker = broker
         self._links = links

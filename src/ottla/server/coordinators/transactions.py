@@ -18,7 +18,7 @@ from ottla.server.coordinators.groups import flush_soon, hosted_partitions, inte
 from ottla.server.coordinators.marker_sender import MarkerSender, MarkerTargets
 from ottla.server.coordinators.requests import CoordinatorRequests
 from ottla.server.coordinators.transaction_verification import Verification
-from ottla.server.peers.broker_links import BrokerLinks
+from ottla.server.peers.broker_channels import BrokerChannels
 from ottla.wire.messages import transaction_records
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class TransactionCoordinator:
         self._broker = broker
         self._settings = TransactionSettings.of(broker.config)
         self._has_prepared = False
-        self.links = None if broker.network is None else BrokerLinks(broker, broker.network)
+        self.links = None if broker.network is None else BrokerChannels(broker, broker.network)
         self.verification = Verification(broker, self)
         self.coordinator = Coordinator(
             topic=TRANSACTIONS_TOPIC,

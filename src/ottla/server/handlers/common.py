@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.detached import outliving
-from ottla.server.peers.controller_link import ControllerIsHere
-from ottla.server.replicas.partition import Partition, why_not_hosted
+from ottla.detached import detach
+from ottla.server.peers.controller_channel import ControllerIsHere
+from ottla.server.replicas.partition import Partition, not_hosted_error
 from ottla.wire.errors import RequestTimedOut
 from ottla.wire.frame import SIZE_BYTES, read_response, request_frame
 
@@ -118,7 +118,7 @@ def hosted_partition(broker: Broker, topic: str, index: int) -> Partition:
     """A partition that this node has a replica of, or the error that says why not."""
     partition = broker.partitions.get(topic, index)
     if partition is None:
-        raise why_not_hosted(topic, index, is_known=broker.image.partition(topic, index) is not None)
+        raise not_hosted_error(topic, index, is_known=broker.image.partition(topic, index) is not None)
     return partition
 
 
@@ -132,7 +132,7 @@ async def decide(broker: Broker, decision: Decision[_T], *, timeout_ms: int | No
     What was decided stays decided when the client goes away or its time runs out; it does not hear of it.
     """
     if timeout_ms is None:
-        return await outliving(broker.quorum.submit(decision))
+        return await detach(broker.quorum.submit(decision))
     if timeout_ms <= 0:
         raise RequestTimedOut(
             f"The timeout of {timeout_ms} ms is too short to reach the controller. Increase it."
@@ -140,7 +140,7 @@ async def decide(broker: Broker, decision: Decision[_T], *, timeout_ms: int | No
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             # No frame may keep the future: an error in it leads to the frame, and both to the request.
-            return await outliving(broker.quorum.submit(decision))
+            return await detach(broker.quorum.submit(decision))
     except TimeoutError:
         raise RequestTimedOut(f"The controller did not answer within {timeout_ms} ms.") from None
 

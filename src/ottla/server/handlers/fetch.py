@@ -28,7 +28,7 @@ from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
 from ottla.server.net.step_runner import Run, freed
 from ottla.server.replicas.fetch_sessions import FetchedPartition, FetchSession
-from ottla.server.replicas.partition import Partition, why_not_hosted
+from ottla.server.replicas.partition import Partition, not_hosted_error
 from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import (
     ErrorCode,
@@ -255,7 +255,7 @@ class _Fetch:
             ):
                 if not is_first:
                     continue
-                progress = leadership.settled(
+                progress = leadership.unchanged_follower(
                     replica_id,
                     offset=fetched.fetch_offset,
                     log_start_offset=fetched.log_start_offset,
@@ -275,7 +275,7 @@ class _Fetch:
         if partition is None:
             image = self._broker.image
             known = image.topics.get(topic) if isinstance(topic, bytes) else image.topics_by_name.get(topic)
-            raise why_not_hosted(
+            raise not_hosted_error(
                 topic if known is None else known.name,
                 index,
                 is_known=known is not None and index in known.partitions,
@@ -616,7 +616,7 @@ class _Fetch:
     def _note_sent(self, fetched: FetchedPartition, count: int) -> None:
         replication = self._broker.replication
         if replication is not None and replication.leader_throttle.has_topics:
-            replication.sent(self._find(fetched).topic, fetched.index, count)
+            replication.record_sent(self._find(fetched).topic, fetched.index, count)
 
 
 def _pieces(items: list[_T]) -> Iterator[list[_T]]:

@@ -35,7 +35,7 @@ from ottla.server.net.long_requests import Steps
 from ottla.server.net.step_runner import finished, long_lists
 from ottla.server.net.turns import TURN_MS
 from ottla.server.replicas.outcome_wait import Append, OutcomeWait
-from ottla.server.replicas.partition import Partition, flush_partition, why_not_hosted
+from ottla.server.replicas.partition import Partition, flush_partition, not_hosted_error
 from ottla.waiting.pending_response import PendingResponse
 from ottla.waiting.tasks import completion_of, response_of_task
 from ottla.wire.errors import (
@@ -437,7 +437,7 @@ def _refusal(broker: Broker, topic: ProduceRequest.TopicProduceData, index: int,
     else:
         known = broker.image.topics_by_name.get(topic.name)
         name = topic.name
-    return why_not_hosted(name, index, is_known=known is not None and index in known.partitions)
+    return not_hosted_error(name, index, is_known=known is not None and index in known.partitions)
 
 
 def _failed(

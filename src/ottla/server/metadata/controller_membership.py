@@ -17,7 +17,7 @@ from ottla.controller.state import ControllerState
 from ottla.raft.driver import Driver
 from ottla.raft.election_state import NOBODY
 from ottla.server.metadata.other_controllers import OtherControllers
-from ottla.server.peers.controller_link import ControllerIsHere
+from ottla.server.peers.controller_channel import ControllerIsHere
 from ottla.wire.errors import KafkaError
 from ottla.wire.message import Message
 from ottla.wire.messages.controller_registration import ControllerRegistrationRequest

@@ -21,7 +21,7 @@ from ottla.raft.roles import Follower, Unattached
 from ottla.raft.snapshots import SnapshotDamaged, SnapshotId
 from ottla.rare_paths import rarely
 from ottla.server.peers.channel import Channel
-from ottla.server.peers.controller_link import Address
+from ottla.server.peers.controller_channel import Address
 from ottla.wire import uuid
 from ottla.wire.errors import ErrorCode, KafkaError, MalformedMessage
 from ottla.wire.message import Message

@@ -15,7 +15,7 @@ from ottla.raft.effects import Ask
 from ottla.raft.election_state import NOBODY
 from ottla.server.metadata.log_follower import LogFollower
 from ottla.server.metadata.metadata_replica import MetadataReplica
-from ottla.server.peers.controller_link import RemoteController
+from ottla.server.peers.controller_channel import RemoteController
 from ottla.wire.message import Message
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from ottla.controller.directory_assignments import assign_replicas_to_dirs
 from ottla.controller.producer_ids import allocate_producer_ids
 from ottla.controller.result import Decided, Decision, Result
 from ottla.controller.state import ControllerState
-from ottla.detached import outliving
+from ottla.detached import detach
 from ottla.failures import Failures
 from ottla.ports import Clock, Disk, Network, Random
 from ottla.raft.election_state import NOBODY
@@ -40,7 +40,7 @@ from ottla.server.metadata.metadata_quorum import MetadataQuorum
 from ottla.server.metadata.metadata_replica import MetadataReplica
 from ottla.server.metadata.other_controllers import OtherControllers
 from ottla.server.metadata.voter_changes import VoterChanges
-from ottla.server.peers.controller_link import ControllerIsHere
+from ottla.server.peers.controller_channel import ControllerIsHere
 from ottla.wire import uuid
 from ottla.wire.errors import KafkaStorageError, NotController, RequestTimedOut
 from ottla.wire.message import Message
@@ -278,7 +278,7 @@ class Quorum(MetadataQuorum):
                 continue
 
     async def _ask_here(self, decision: Decision[Any], timeout_ms: int | None) -> Any:
-        work = outliving(self.submit(decision))
+        work = detach(self.submit(decision))
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 return await work

@@ -19,7 +19,7 @@ from ottla.raft.messages import Answer, BeginEpoch, EndEpoch, Request, UpdateVot
 from ottla.raft.metadata_log import TOPIC
 from ottla.raft.voters import Voter
 from ottla.server.peers.channel import Channel
-from ottla.server.peers.controller_link import Address
+from ottla.server.peers.controller_channel import Address
 from ottla.wire import uuid
 from ottla.wire.errors import ErrorCode, KafkaError, MalformedMessage, UnsupportedVersion
 from ottla.wire.message import Message

@@ -18,7 +18,7 @@ from ottla.server.metadata.committed_metadata import Subscriber
 from ottla.server.metadata.log_follower import LogFollower
 from ottla.server.metadata.metadata_quorum import MetadataQuorum
 from ottla.server.metadata.metadata_replica import MetadataReplica
-from ottla.server.peers.controller_link import RemoteController
+from ottla.server.peers.controller_channel import RemoteController
 from ottla.wire.errors import RequestTimedOut
 from ottla.wire.message import Message
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse

@@ -22,7 +22,7 @@ from ottla.server.net.connection import Connection
 from ottla.server.net.forwarding import Forward, Forwarding, mentions_error
 from ottla.server.net.long_requests import LongRequests, Steps
 from ottla.server.net.step_runner import UNFINISHED
-from ottla.server.peers.controller_link import ControllerIsHere
+from ottla.server.peers.controller_channel import ControllerIsHere
 from ottla.waiting.pending_response import PendingResponse
 from ottla.waiting.tasks import response_of_task
 from ottla.wire import apis, codec

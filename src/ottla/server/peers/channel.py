@@ -1,8 +1,8 @@
-"""A connection from this node to another: requests out, answers back in order.
+"""A connection from this node to another: sends requests and receives responses in order.
 
 It negotiates versions once with ApiVersions and then sends each request in the highest version that both
-sides know. Rule: an answer belongs to the oldest unanswered request, and its correlation id must say so;
-anything else ends the connection, since what follows could not be trusted.
+sides know. Rule: a response belongs to the oldest request in flight, and its correlation id must match;
+otherwise the connection is closed, since nothing that follows could be trusted.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ ANSWER_BYTES_MAX = 512 * 1024 * 1024
 
 
 class ChannelLost(ConnectionError):
-    """The connection ended before the answer came: the request may or may not have been carried out."""
+    """The connection closed before the response arrived: the request may have been processed or not."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _InFlight:
     key: int
     version: int
     correlation_id: int
@@ -36,20 +36,20 @@ class _Asked:
 
 
 class Channel(asyncio.Protocol):
-    """The client's end of one connection. Make it with `Channel.open`."""
+    """The client's end of one connection. Create it with `Channel.open`."""
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
         self._transport: asyncio.Transport | None = None
         self._reader = FrameReader(ANSWER_BYTES_MAX)
-        self._unanswered: deque[_Asked] = deque()
+        self._unanswered: deque[_InFlight] = deque()
         self._correlation_id = 0
         self._versions: dict[int, tuple[int, int]] = {}
         self.is_closed = False
 
     @classmethod
     async def open(cls, network: Network, host: str, port: int, *, client_id: str) -> Channel:
-        """Connect and learn which versions the other side serves. OSError where it cannot be reached."""
+        """Connect and learn the peer's API versions. Raises OSError if it cannot be reached."""
         channel = cls(client_id)
         await network.connect(lambda: channel, host, port)
         request = ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)
@@ -74,7 +74,7 @@ class Channel(asyncio.Protocol):
         return min(ours[-1], last)
 
     async def ask(self, request: Message, *, version: int | None = None) -> Any:
-        """Send a request and wait for its answer."""
+        """Send a request and return the response."""
         if self._transport is None or self.is_closed:
             raise ChannelLost("The connection is closed.")
         key = request.API_KEY
@@ -84,7 +84,7 @@ class Channel(asyncio.Protocol):
         self._correlation_id += 1
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         frame = request_frame(request, version, self._correlation_id, self._client_id)
-        self._unanswered.append(_Asked(key, version, self._correlation_id, answer))
+        self._unanswered.append(_InFlight(key, version, self._correlation_id, answer))
         self._transport.write(frame)
         return await answer
 
@@ -92,7 +92,7 @@ class Channel(asyncio.Protocol):
         if self._transport is not None and not self.is_closed:
             self._transport.close()
 
-    # asyncio's side
+    # Callbacks from asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]

@@ -1,1 +1,1 @@
-"""The partitions that this node hosts: led, followed, and kept in line with the metadata."""
+"""The partitions that this node hosts: leading, following, and applying metadata to them."""

@@ -1,7 +1,7 @@
-"""Tells the controller in which log directory a replica lies, where it does not know that yet.
+"""Reports to the controller the log directory of each replica that it does not know yet.
 
-It must know, so that it can name another leader when a directory fails. Rule: a placement is told until the
-controller has taken it, or refused it for good; the newest one of a partition replaces those before it.
+The controller needs it to elect another leader when a directory fails. Rule: an assignment is reported until
+the controller has accepted or permanently rejected it; a newer one for a partition replaces it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ logger = logging.getLogger("ottla.server.replicas.directory_assignments")
 Replica = tuple[bytes, int]  # topic id, partition
 
 
-class Placements:
-    """What is yet to be told, and the loop that tells it."""
+class DirectoryAssignments:
+    """The pending assignments, and the loop that reports them."""
 
     def __init__(self, broker: Broker, broker_epoch: Callable[[], int]) -> None:
         self._broker = broker
@@ -35,17 +35,17 @@ class Placements:
         self._untold: dict[Replica, bytes] = {}
         self._news = asyncio.Event()
 
-    def note(self, topic_id: bytes, index: int, directory_id: bytes) -> None:
-        """The replica lies in this directory now."""
+    def submit(self, topic_id: bytes, index: int, directory_id: bytes) -> None:
+        """Report that the replica is now in this directory."""
         self._untold[topic_id, index] = directory_id
         self._news.set()
 
     async def run(self) -> None:
-        """Tell what is noted, until cancelled."""
+        """Send pending assignments until cancelled."""
         while True:
             await self._news.wait()
             if self._broker_epoch() < 0:
-                await asyncio.sleep(RETRY_SECONDS)  # not registered yet: the controller would not listen
+                await asyncio.sleep(RETRY_SECONDS)  # not registered yet: the controller would reject it
                 continue
             batch = dict(list(self._untold.items())[:ASSIGNMENTS_MAX])
             try:

@@ -1,8 +1,9 @@
-"""Incremental fetch sessions (KIP-227): what a client asked for is remembered, so that it need not repeat it.
+"""Incremental fetch sessions (KIP-227): the node remembers a client's partitions, so that requests name only
+changes.
 
-A session holds the partitions in the order in which they are served next: one that returned data goes to
-the end, so that no partition starves behind a busy one. Rule: a session is only changed by a request that
-names its id and its next epoch; anything else is refused and leaves it as it was.
+A session keeps its partitions in the order in which they are served next: one that returned data moves to the
+end, so that no partition starves behind a busy one. Rule: only a request with the session's id and its next
+epoch changes a session; any other request is refused and has no effect.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ PartitionKey = tuple[bytes | str, int]
 
 
 class FetchedPartition:
-    """One partition that a client follows, and what it was last told about it."""
+    """A partition in a session, and the state that was last sent to the client."""
 
     __slots__ = (
         "fetch_offset",
@@ -43,11 +44,11 @@ class FetchedPartition:
     )
 
     def __init__(self, topic: bytes | str, asked: FetchRequest.FetchPartition) -> None:
-        self.topic = topic  # an id where the request names topics by id, else a name
+        self.topic = topic  # an id if the request names topics by id, else a name
         self.index = asked.partition
         self.told_high_watermark = -1
         self.told_log_start_offset = -1
-        self.hosted: Partition | None = None  # found for a follower since it last said something new
+        self.hosted: Partition | None = None  # cached for a follower until it sends a change
         self.update(asked)
 
     def update(self, asked: FetchRequest.FetchPartition) -> None:
@@ -55,12 +56,12 @@ class FetchedPartition:
         self.max_bytes = asked.partition_max_bytes
         self.leader_epoch = asked.current_leader_epoch
         self.last_fetched_epoch = asked.last_fetched_epoch
-        self.log_start_offset = asked.log_start_offset  # of a follower
+        self.log_start_offset = asked.log_start_offset  # the follower's
         self.hosted = None
 
 
 class FetchSession:
-    """The partitions of one client's fetches. Session id 0 stands for a fetch without a session."""
+    """The partitions of one client's fetches. Session id 0 is a fetch without a session."""
 
     __slots__ = (
         "by_id",
@@ -83,7 +84,7 @@ class FetchSession:
         self.partitions: dict[PartitionKey, FetchedPartition] = {}
 
     def take(self, topics: Iterable[FetchRequest.FetchTopic]) -> None:
-        """Add or update the partitions that a request names."""
+        """Add or update the partitions in a request."""
         partitions = self.partitions
         for topic in topics:
             name: bytes | str = topic.topic_id if self.by_id else topic.topic
@@ -94,7 +95,8 @@ class FetchSession:
                 else:
                     known.update(asked)
                     if self.is_follower:
-                        # It may be elsewhere because it could not use the last answer: it is told again.
+                        # The client may repeat it because it could not use the last response: send the state
+                        # again.
                         known.told_high_watermark = -1
 
     def forget(self, topics: Iterable[FetchRequest.ForgottenTopic]) -> None:
@@ -104,7 +106,7 @@ class FetchSession:
                 self.partitions.pop((name, index), None)
 
     def serve_last(self, partition: FetchedPartition) -> None:
-        """Let the other partitions come first next time."""
+        """Serve the other partitions first next time."""
         key = (partition.topic, partition.index)
         if len(self.partitions) > 1 and self.partitions.pop(key, None) is not None:
             self.partitions[key] = partition
@@ -133,8 +135,8 @@ class FetchSessions:
         return session
 
     def begin(self, request: FetchRequest, version: int) -> FetchSession | ErrorCode:
-        """The session that a request continues or begins. Whoever asks lets it take what the request names,
-        and forget it if it is incremental, at once or in steps; and then calls `keep`."""
+        """The session that a request continues or begins. The caller applies the request's partitions
+        (`take`, and `forget` if it is incremental), at once or in steps, and then calls `keep`."""
         by_id = version >= 13
         if request.session_epoch in (EPOCH_INITIAL, EPOCH_FINAL):
             self._sessions.pop(request.session_id, None)
@@ -153,12 +155,12 @@ class FetchSessions:
         known.is_incremental = True
         known.epoch = 1 if known.epoch == _EPOCH_MAX else known.epoch + 1
         known.used_ms = self._clock.now_ms()
-        # Most recently used last: the first one is the one to evict.
+        # Most recently used last: the first one is evicted first.
         self._sessions[known.id] = self._sessions.pop(known.id)
         return known
 
     def keep(self, session: FetchSession, request: FetchRequest) -> None:
-        """Remember a new session; let go one that has no partitions any more."""
+        """Store a new session; drop one without partitions."""
         if request.session_epoch == EPOCH_INITIAL:
             self._remember(session)
         elif request.session_epoch != EPOCH_FINAL and not session.partitions:
@@ -166,7 +168,7 @@ class FetchSessions:
             session.id = 0
 
     def _remember(self, session: FetchSession) -> None:
-        """Give a new session an id, if there is room or another must go for it."""
+        """Give a new session an id, if there is a free slot or another session can be evicted."""
         if not session.partitions or self._slots <= 0:
             return
         if len(self._sessions) >= self._slots:
@@ -179,7 +181,7 @@ class FetchSessions:
         self._sessions[session.id] = session
 
     def _victim(self, session: FetchSession) -> FetchSession | None:
-        """Who must go for a new session: one that nobody uses, or for a follower any consumer's."""
+        """The session to evict for a new one: an idle one, or for a follower any consumer's."""
         oldest = next(iter(self._sessions.values()))
         if session.created_ms - oldest.used_ms >= _EVICTION_MS:
             return oldest

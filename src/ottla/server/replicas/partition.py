@@ -1,9 +1,9 @@
-"""The replicas that this node hosts: who leads them, and what may be written and read.
+"""The replicas that this node hosts: their leadership, and the rules for appends and reads.
 
-A `Partition` joins a log with what the cluster's metadata says about it. Rule: a leader's high watermark
-moves only here, and only over records that every in-sync replica has and that were flushed if the topic asks
-for a flush; whoever waits for it is told in the same step. Who is in sync is decided in
-`ottla.replication.leader`; a partition with one replica does without.
+A `Partition` combines a log with its metadata. Rule: only this module moves a leader's high watermark, and
+only over records that every in-sync replica has and that were flushed, if the topic requires flushes; it
+notifies waiters in the same step. `ottla.replication.leader` decides the ISR; a partition with one replica
+needs no leader state.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.log.config import FLUSH_MESSAGES_NEVER
 from ottla.log.log import Appended, CheckedBatch, Log
 from ottla.log.producer_state import VerificationGuard
 from ottla.records.validate import Origin
-from ottla.replication.leader import Agreed, Leadership, Proposal
+from ottla.replication.leader import AcceptedChange, Leadership, Proposal
 from ottla.waiting.watch_list import WatchList
 from ottla.wire import uuid
 from ottla.wire.errors import (
@@ -63,24 +63,24 @@ class Partition:
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
-        self.log = log  # None: its log directory is offline
-        self.is_internal = is_internal(topic)  # clients do not write to it
+        self.log = log  # None if its log directory is offline
+        self.is_internal = is_internal(topic)  # clients may not write to it
         self.is_leader = False
         self.leader_id = -1
         self.leader_epoch = -1
         self.partition_epoch = -1
         self.replicas: list[int] = []
         self.isr: list[int] = []
-        self.min_insync_replicas = 1  # at most the number of replicas
-        self.leadership: Leadership | None = None  # where this node leads and others follow
-        self.growth = WatchList()  # told when the high watermark or the last stable offset moves
-        self.appends = WatchList()  # told when the leader's log grows: what followers wait for
+        self.min_insync_replicas = 1  # never above the number of replicas
+        self.leadership: Leadership | None = None  # if this node leads and others follow
+        self.growth = WatchList()  # notified when the high watermark or the last stable offset moves
+        self.appends = WatchList()  # notified when the leader's log grows, for followers
 
     def __repr__(self) -> str:
         return f"Partition({self.topic}-{self.index})"
 
     def leader_log(self, expected_epoch: int = -1) -> Log:
-        """The log, if this node leads the partition and the caller's epoch is not another one."""
+        """The log, if this node leads the partition in the caller's leader epoch."""
         log = self.log
         if log is None:
             raise KafkaStorageError(
@@ -95,16 +95,16 @@ class Partition:
         return log
 
     def replica_log(self, expected_epoch: int = -1) -> Log:
-        """The log, for a reader that does not mind that another node leads."""
+        """The log, for a reader that accepts any replica."""
         log = self.log
         if log is None:
-            return self.leader_log()  # which says why not
+            return self.leader_log()  # raises the reason
         if expected_epoch >= 0 and expected_epoch != self.leader_epoch:
             self.check_epoch(expected_epoch)
         return log
 
     def check_epoch(self, expected_epoch: int) -> None:
-        """Refuse a caller that knows another leader epoch."""
+        """Raise an error if the caller's leader epoch is not the current one."""
         if expected_epoch < 0 or expected_epoch == self.leader_epoch:
             return
         if expected_epoch < self.leader_epoch:
@@ -128,7 +128,7 @@ class Partition:
         guard: VerificationGuard | None = None,
         checked: CheckedBatch | None = None,
     ) -> Appended:
-        """Append as the leader. The caller flushes where `log.is_flush_due`, then calls `advance`."""
+        """Append as the leader. If `log.is_flush_due`, the caller flushes; then it calls `advance`."""
         log = self.leader_log()
         if acks == -1 and len(self.isr) < self.min_insync_replicas:
             raise NotEnoughReplicas(
@@ -163,7 +163,7 @@ class Partition:
         )
 
     def advance(self, end_offset: int) -> None:
-        """What is below `end_offset` stays in the leader's log: move the high watermark if that is enough."""
+        """Advance the high watermark, given that the leader keeps its log up to `end_offset`."""
         log = self.log
         if log is None or not self.is_leader:
             return
@@ -179,17 +179,17 @@ class Partition:
             if self.growth.watchers:
                 self.growth.notify()
 
-    def advance_as_kept(self) -> None:
-        """Move the high watermark after something else changed than the log: who is in sync, or how far."""
+    def update_high_watermark(self) -> None:
+        """Advance the high watermark after the ISR or a follower's progress changed."""
         log = self.log
         if log is not None:
             self.advance(log.recovery_point if log.is_flush_due else log.log_end_offset)
 
     def outcome(self, end_offset: int, leader_epoch: int) -> ErrorCode | None:
-        """What to tell a producer whose batch, with acks=all, ends before `end_offset`; None: wait.
+        """The result for a producer whose batch, with acks=all, ends before `end_offset`; None means wait.
 
-        `leader_epoch` is the one in which this node appended the batch. If that epoch ends before the batch
-        does, this node lost the leadership, truncated the batch and leads again: others' records are there.
+        This node appended the batch in `leader_epoch`. If that epoch ends before the batch does, this node
+        lost the leadership, truncated the batch and leads again: the offsets now hold other records.
         """
         log = self.log
         if log is None:
@@ -205,15 +205,16 @@ class Partition:
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE
 
-    # Its followers, where this node leads
+    # Its followers, if this node leads
 
     def follower_fetched(
         self, replica_id: int, broker_epoch: int, offset: int, log_start_offset: int, *, names_epoch: bool
     ) -> Proposal | None:
-        """A follower has everything below `offset`; a change of the in-sync replicas that follows from it."""
+        """Record that a follower has everything below `offset`; return the ISR change that follows, if
+        any."""
         log, leadership = self.log, self.leadership
         if log is None or leadership is None:
-            # No other replica is assigned, as far as this leader knows.
+            # As far as this leader knows, no other replica is assigned.
             kind = UnknownLeaderEpoch if names_epoch else NotLeaderOrFollower
             raise kind(f"Node {replica_id} is not among the replicas of {self.topic}-{self.index}.")
         progress = leadership.follower(replica_id, names_epoch=names_epoch)
@@ -228,18 +229,18 @@ class Partition:
         )
         proposal = leadership.expansion(replica_id, log.high_watermark)
         if has_moved:
-            self.advance_as_kept()
+            self.update_high_watermark()
         if log_start_offset != log_start_before:
-            self.watermark_moved()  # who deletes records waits for the low one
+            self.watermark_moved()  # DeleteRecords waits for the low watermark
         return proposal
 
     def is_proposing(self, proposal: Proposal) -> bool:
         return self.leadership is not None and self.leadership.pending is proposal
 
-    def isr_agreed(self, proposal: Proposal, answer: Agreed) -> None:
-        """The controller has taken a change of the in-sync replicas."""
+    def isr_change_accepted(self, proposal: Proposal, answer: AcceptedChange) -> None:
+        """Apply an ISR change that the controller accepted."""
         leadership = self.leadership
-        if leadership is None or not leadership.agreed(proposal, answer):
+        if leadership is None or not leadership.accepted(proposal, answer):
             return
         self.isr = list(answer.isr)
         self.partition_epoch = answer.partition_epoch
@@ -250,19 +251,19 @@ class Partition:
             ", ".join(map(str, answer.isr)),
             answer.partition_epoch,
         )
-        self.advance_as_kept()
+        self.update_high_watermark()
 
-    def isr_refused(self, proposal: Proposal, code: ErrorCode) -> bool:
-        return self.leadership is not None and self.leadership.refused(proposal, code)
+    def isr_change_rejected(self, proposal: Proposal, code: ErrorCode) -> bool:
+        return self.leadership is not None and self.leadership.rejected(proposal, code)
 
-    # Whoever waits
+    # Waiters
 
     def watermark_moved(self) -> None:
         if self.growth.watchers:
             self.growth.notify()
 
     def notify_all(self) -> None:
-        """Who leads, or whether the log can be read, has changed: all who wait get to know."""
+        """Notify all waiters of a new leader, or of a log that went offline."""
         self.growth.notify()
         self.appends.notify()
 
@@ -300,23 +301,23 @@ class Partitions:
 
 
 async def flush_partition(directories: LogDirectories, partition: Partition) -> bool:
-    """Flush a log to where it ends now, then let the high watermark move. False: the flush failed."""
+    """Flush a log to its current end, then advance the high watermark. False if the flush failed."""
     log = partition.log
     if log is None:
         return False
     end_offset = log.log_end_offset
     try:
         await directories.flush(log)
-    except KafkaError as error:  # the directory is offline now, and the writer gets no false promise
+    except KafkaError as error:  # the directory is offline, and the append is not acknowledged
         is_served = directories.logs.get((log.topic, log.partition)) is log
-        level = logging.ERROR if is_served else logging.DEBUG  # else its topic was deleted meanwhile
+        level = logging.ERROR if is_served else logging.DEBUG  # otherwise its topic was deleted meanwhile
         logger.log(level, "Failed to flush %s: %s", log.directory, error)
         return False
     partition.advance(end_offset)
     return True
 
 
-def why_not_hosted(topic: str | bytes, index: int, *, is_known: bool) -> KafkaError:
+def not_hosted_error(topic: str | bytes, index: int, *, is_known: bool) -> KafkaError:
     """The error for a partition that this node does not host."""
     if is_known:
         return NotLeaderOrFollower(f"This node hosts no replica of partition {index} of the topic.")

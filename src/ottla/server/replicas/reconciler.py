@@ -1,12 +1,12 @@
-"""Brings this node's partitions in line with the cluster's metadata.
+"""Applies the cluster's metadata to this node's partitions.
 
-Called with each committed change, in order. Rule: the image decides. A partition that lists this node as
-a replica is hosted, any other is not; leadership, epochs and settings are taken over as the image has them.
+It is called with each committed change, in order. Rule: the image decides. A partition is hosted if and only
+if it lists this node as a replica; leadership, epochs and settings come from the image.
 
-A change of many partitions is taken over in slices, so that heartbeats and requests go on meanwhile: what is
-left waits in a backlog, and is brought in line with the image as it is when its turn comes. `applied_offset`
-says how far that is. What coordinators live on never waits, nor does the end of a partition: it is not hosted
-any more at once, and only its files leave by and by, or when a partition of the same name comes.
+A change of many partitions is applied in slices, so that heartbeats and requests continue meanwhile: the
+remaining partitions wait in a backlog, and each is applied with the image of its turn. `applied_offset` shows
+the progress. Partitions of coordinators never wait, and neither does the end of a partition: hosting ends at
+once, and only its files are removed later, or when a partition with the same name is created.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Generator, Iterable
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ottla.config import ResourceType, topic_value
@@ -23,7 +24,7 @@ from ottla.controller.registrations import PartitionRegistration, Topic
 from ottla.failures import Failures
 from ottla.log.log import Log
 from ottla.server.broker import GROUPS_TOPIC, TRANSACTIONS_TOPIC, Broker
-from ottla.server.replicas.directory_assignments import Placements
+from ottla.server.replicas.directory_assignments import DirectoryAssignments
 from ottla.server.replicas.partition import Partition
 from ottla.server.replicas.replication import Replication
 from ottla.wire import uuid
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.slices import Job
 
 AT_ONCE_MAX = 100
-"""How many partitions are brought in line without a pause: what clients ask for right after is there then."""
+"""How many partitions are applied at once, so that clients can use them right after the request."""
 
 _COORDINATED = (GROUPS_TOPIC, TRANSACTIONS_TOPIC)
 _Key = tuple[bytes, int]
@@ -47,41 +48,41 @@ class Replicas:
     def __init__(
         self,
         broker: Broker,
-        placements: Placements,
+        assignments: DirectoryAssignments,
         replication: Replication,
         *,
         failures: Failures,
     ) -> None:
         self._broker = broker
-        self._placements = placements
+        self._assignments = assignments
         self._replication = replication
         self._failures = failures
-        self._failed: dict[
-            _Key, bool
-        ] = {}  # as the backlog: could not be brought in line, and is tried again
+        self._failed: dict[_Key, bool] = {}  # like the backlog: failed, and will be retried
         self._deletions: dict[asyncio.Task[None], None] = {}
         self._backlog: dict[
             tuple[bytes, int], bool
-        ] = {}  # (topic id, partition): whether its log is to be new
+        ] = {}  # (topic id, partition): whether its log must be new
         self._applied_offset = -1
         self._job: Job | None = None
-        self._leaving: dict[tuple[str, int], None] = {}  # not hosted any more, files not renamed yet
-        self._leaving_job: Job | None = None
+        self._removals: dict[
+            tuple[str, int], None
+        ] = {}  # no longer hosted, but the files are not renamed yet
+        self._removal_job: Job | None = None
         self._when_drained: list[asyncio.Future[None]] = []
 
     @property
     def applied_offset(self) -> int:
-        """Up to where in the metadata log this node's partitions are as it says."""
+        """The metadata offset up to which this node's partitions are up to date."""
         return self._applied_offset if self._backlog else self._broker.image.offset
 
     def apply_all(self, image: ClusterImage) -> None:
-        """Host everything that the image places here: at start."""
-        self._bring_in_line(
+        """Host everything that the image assigns to this node, at startup."""
+        self._apply_partitions(
             image, {(topic.id, index): False for topic in image.topics.values() for index in topic.partitions}
         )
 
     async def drained(self) -> None:
-        """Back once nothing waits in the backlog."""
+        """Return when the backlog is empty."""
         if self._backlog:
             waiting = asyncio.get_running_loop().create_future()
             self._when_drained.append(waiting)
@@ -90,11 +91,10 @@ class Replicas:
     def apply(self, image: ClusterImage, delta: ImageDelta) -> None:
         """Take over what a run of committed records changed."""
         if delta.topics_deleted:
-            self._stop_hosting(
-                [partition for topic in delta.topics_deleted.values() for partition in self._hosted(topic)]
-            )
+            deleted = map(self._partitions_of, delta.topics_deleted.values())
+            self._stop_hosting(list(chain.from_iterable(deleted)))
         node_id = self._broker.node_id
-        self._bring_in_line(
+        self._apply_partitions(
             image,
             {
                 (topic_id, index): previous is None or node_id not in previous.replicas
@@ -105,12 +105,12 @@ class Replicas:
         for resource, name in sorted(delta.configs_changed):
             if resource == ResourceType.TOPIC:
                 self._apply_topic_config_contained(name)
-        self._replication.settle()
+        self._replication.end_idle_fetchers()
         if not self._backlog:
             self._applied_offset = image.offset
 
-    def _bring_in_line(self, image: ClusterImage, changed: dict[_Key, bool]) -> None:
-        """Take over changed partitions now, or as the last of the backlog if they are many."""
+    def _apply_partitions(self, image: ClusterImage, changed: dict[_Key, bool]) -> None:
+        """Apply changed partitions now, or add them to the backlog if they are many."""
         later = self._backlog
         is_large = len(changed) > AT_ONCE_MAX
         followed: dict[_Key, bool] = {}
@@ -125,7 +125,7 @@ class Replicas:
                 later[key] = is_new or later.get(key, False)
             else:
                 followed[key] = is_new
-        later.update(followed)  # a follower that comes before its leader is sent away for a while
+        later.update(followed)  # leaders first: they would reject early followers
         if later and self._job is None:
             self._job = self._broker.slices.start(self._drain(), self._on_drained, self._on_drain_failed)
 
@@ -143,7 +143,7 @@ class Replicas:
     def _apply_contained(
         self, topic: Topic, index: int, registration: PartitionRegistration, *, is_new: bool
     ) -> None:
-        """Bring one partition in line; what fails is tried again later, and keeps no other from its turn."""
+        """Apply one partition; a failure is retried later and does not delay the others."""
         key = (topic.id, index)
         is_retried = key in self._failed
         is_new = is_new or self._failed.get(key, False)
@@ -156,15 +156,15 @@ class Replicas:
             self._failed.pop(key, None)
 
     def apply_failed(self) -> None:
-        """Try again what could not be brought in line."""
+        """Retry the partitions that failed."""
         if self._failed:
             topics = self._broker.image.topics
             self._failed = {key: is_new for key, is_new in self._failed.items() if key[0] in topics}
-            self._bring_in_line(self._broker.image, dict(self._failed))
+            self._apply_partitions(self._broker.image, dict(self._failed))
 
     def _on_drained(self, _outcome: None) -> None:
         self._job = None
-        self._replication.settle()
+        self._replication.end_idle_fetchers()
         self._applied_offset = self._broker.image.offset
         for waiting in self._when_drained:
             if not waiting.done():
@@ -172,44 +172,44 @@ class Replicas:
         self._when_drained.clear()
 
     def _on_drain_failed(self, error: Exception) -> None:
-        """The job itself failed: what is left in the backlog is begun again with the next change."""
+        """The job itself failed: the rest of the backlog is retried later."""
         self._failures.note("metadata", "", error)
         self._job = None
         self._failed.update(self._backlog)
         self._backlog.clear()
         self._on_drained(None)
 
-    def _on_leaving_failed(self, error: Exception) -> None:
-        """A log could not be taken out; the others can."""
+    def _on_removal_failed(self, error: Exception) -> None:
+        """One log could not be removed; continue with the others."""
         self._failures.note("removal of logs", "", error)
-        self._leaving_job = None
-        if self._leaving:
-            self._leave_slowly()
+        self._removal_job = None
+        if self._removals:
+            self._start_removal()
 
     def close(self) -> None:
-        """Take over nothing more; what is to leave does so now."""
-        for job in (self._job, self._leaving_job):
+        """Stop applying metadata; remove the remaining logs now."""
+        for job in (self._job, self._removal_job):
             if job is not None:
                 job.cancel()
-        self._take_out(list(self._leaving))
-        self._leaving.clear()
+        self._remove_logs(list(self._removals))
+        self._removals.clear()
 
     def apply_broker_config(self) -> None:
-        """The node's own settings changed, which are the defaults of every topic's."""
-        self._replication.take_config()
+        """Apply changed settings of the node, which are the defaults of every topic."""
+        self._replication.apply_config()
         for name in list(self._broker.partitions.by_name):
             self._apply_topic_config_contained(name)
         for partition in self._broker.partitions:
             if partition.log is not None:
-                self.take_verification(partition.log)
+                self.apply_verification(partition.log)
 
-    def take_verification(self, log: Log) -> None:
-        """Whether a transaction's first write needs its coordinator's word."""
+    def apply_verification(self, log: Log) -> None:
+        """Set whether the first write of a transaction needs a verification by its coordinator."""
         verify = self._broker.config.bool_of("transaction.partition.verification.enable")
         log.producers.verify = verify
 
-    def why_stray(self, log: Log) -> str | None:
-        """Why a log found on disk does not belong here; None where it does."""
+    def stray_reason(self, log: Log) -> str | None:
+        """The reason why a log on disk is stray; None if it belongs here."""
         image = self._broker.image
         if log.topic_id is None or log.topic_id == uuid.ZERO:
             topic = image.topics_by_name.get(log.topic)
@@ -222,12 +222,12 @@ class Replicas:
             return "this node is not among its replicas"
         return None
 
-    async def settle(self) -> None:
-        """Wait for deletions that are under way."""
+    async def wait_for_deletions(self) -> None:
+        """Wait for deletions in progress."""
         if self._deletions:
             await asyncio.gather(*self._deletions)
 
-    def _hosted(self, topic: Topic) -> list[Partition]:
+    def _partitions_of(self, topic: Topic) -> list[Partition]:
         return list(self._broker.partitions.by_id.get(topic.id, {}).values())
 
     def _apply_partition(
@@ -248,13 +248,13 @@ class Replicas:
         if hosted is None:
             hosted = self._host(topic, index, registration, is_new=is_new)
         if registration.partition_epoch < hosted.partition_epoch:
-            return  # the controller's answer to a change of in-sync replicas was here before
+            return  # an AlterPartition response was faster
         hosted.replicas = list(registration.replicas)
         hosted.isr = list(registration.isr)
         hosted.partition_epoch = registration.partition_epoch
         hosted.leader_id = registration.leader
         hosted.min_insync_replicas = self._min_insync_replicas(topic.name, len(hosted.replicas))
-        # The try before may have noted the epoch and not followed its leader.
+        # A failed attempt may have stored the epoch without following its leader.
         is_new_epoch = is_retried or registration.leader_epoch > hosted.leader_epoch
         hosted.leader_epoch = registration.leader_epoch
         hosted.is_leader = registration.leader == node_id
@@ -266,38 +266,38 @@ class Replicas:
             self._replication.follow(hosted)
         if is_new_epoch:
             hosted.notify_all()
-        self._note_placement(hosted, registration)
+        self._report_directory(hosted, registration)
 
     def _begin_epoch(self, partition: Partition) -> None:
-        """Write down where the epoch begins, before anything is written in it."""
+        """Store the start offset of the epoch before anything is appended in it."""
         log = partition.log
-        if log is None or log.truncations_pending:  # `log_was_cut` comes back to it
+        if log is None or log.truncations_pending:  # `log_truncated` comes back to it
             return
         try:
             log.assign_epoch_start_offset(partition.leader_epoch, log.log_end_offset)
-        except OSError as error:  # the next append tries again, and tells the producer
+        except OSError as error:  # the next append retries, and fails the produce
             logger.error("%s", self._broker.directories.storage_error(log, error))
 
-    def log_was_cut(self, partition: Partition) -> None:
-        """Its log takes records again. Of an epoch that began meanwhile it knows nothing yet."""
+    def log_truncated(self, partition: Partition) -> None:
+        """Store the current epoch, if it began while the log was being truncated."""
         if partition.is_leader:
             self._begin_epoch(partition)
 
-    def _note_placement(self, partition: Partition, registration: PartitionRegistration) -> None:
-        """Tell the controller where the log is, if it thinks otherwise."""
+    def _report_directory(self, partition: Partition, registration: PartitionRegistration) -> None:
+        """Report the log's directory, if the controller has another one."""
         if partition.log is None or not registration.directories:
             return
         actual = self._broker.directories.directory_id_of(partition.log)
         if registration.directory_of(self._broker.node_id) != actual:
-            self._placements.note(partition.topic_id, partition.index, actual)
+            self._assignments.submit(partition.topic_id, partition.index, actual)
 
     def _host(
         self, topic: Topic, index: int, registration: PartitionRegistration, *, is_new: bool
     ) -> Partition:
         broker = self._broker
-        if (topic.name, index) in self._leaving:  # of a topic that had the name before
-            del self._leaving[topic.name, index]
-            self._take_out([(topic.name, index)])
+        if (topic.name, index) in self._removals:  # files of a deleted topic with the same name
+            del self._removals[topic.name, index]
+            self._remove_logs([(topic.name, index)])
         wanted = registration.directory_of(broker.node_id) if registration.directories else None
         log: Log | None
         try:
@@ -306,14 +306,14 @@ class Replicas:
             logger.error("Failed to open the replica of %s-%d: %s", topic.name, index, error)
             log = None
         if log is not None:
-            self.take_verification(log)
+            self.apply_verification(log)
         partition = Partition(topic.name, topic.id, index, log)
         broker.partitions.add(partition)
-        self._replication.take_topic_config(topic.name)
+        self._replication.apply_topic_config(topic.name)
         return partition
 
     def _min_insync_replicas(self, topic: str, replicas: int) -> int:
-        """How many must be in sync; no more than there are."""
+        """The effective min.insync.replicas: never above the number of replicas."""
         broker = self._broker
         value = topic_value(broker.config, broker.image.topic_config(topic), "min.insync.replicas")
         assert isinstance(value, int)
@@ -330,66 +330,66 @@ class Replicas:
         if not hosted:
             return
         self._broker.directories.reconfigure(name)
-        self._replication.take_topic_config(name)
+        self._replication.apply_topic_config(name)
         for partition in hosted.values():
             needed = self._min_insync_replicas(name, len(partition.replicas))
             partition.min_insync_replicas = needed
             if partition.leadership is not None:
                 partition.leadership.min_insync_replicas = needed
-                partition.advance_as_kept()
+                partition.update_high_watermark()
 
     def _stop_hosting(self, partitions: Iterable[Partition]) -> None:
-        gone: list[tuple[str, int]] = []
+        removed: list[tuple[str, int]] = []
         for partition in partitions:
             self._broker.partitions.remove(partition)
-            gone.append((partition.topic, partition.index))
+            removed.append((partition.topic, partition.index))
             partition.is_leader = False
             partition.leader_id = -1
             try:
                 self._replication.leave(partition)
-                partition.notify_all()  # whoever waits on it gets its error now
+                partition.notify_all()  # waiting requests get their error now
             except Exception as error:  # noqa: BLE001 - see `ottla.failures`
                 self._failures.note("end of hosting", f"{partition.topic}-{partition.index}", error)
-        if len(gone) <= AT_ONCE_MAX:
+        if len(removed) <= AT_ONCE_MAX:
             try:
-                self._take_out(gone)
+                self._remove_logs(removed)
             except Exception as error:  # noqa: BLE001 - see `ottla.failures`
                 self._failures.note("removal of logs", "", error)
             return
-        self._leaving.update(dict.fromkeys(gone))
-        if self._leaving_job is None:
-            self._leave_slowly()
+        self._removals.update(dict.fromkeys(removed))
+        if self._removal_job is None:
+            self._start_removal()
 
-    def _leave_slowly(self) -> None:
-        self._leaving_job = self._broker.slices.start(
-            self._take_out_slowly(), self._on_taken_out, self._on_leaving_failed
+    def _start_removal(self) -> None:
+        self._removal_job = self._broker.slices.start(
+            self._remove_logs_in_slices(), self._on_removed, self._on_removal_failed
         )
 
-    def _take_out(self, gone: list[tuple[str, int]]) -> None:
-        """Rename the files of partitions, which are deleted later."""
-        if gone:
-            self._settle_soon(self._broker.directories.detach(gone))
+    def _remove_logs(self, removed: list[tuple[str, int]]) -> None:
+        """Rename the files of partitions; they are deleted later."""
+        if removed:
+            self._finish_removal_soon(self._broker.directories.detach(removed))
 
-    def _take_out_slowly(self) -> Generator[None, None, set[str]]:
+    def _remove_logs_in_slices(self) -> Generator[None, None, set[str]]:
         touched: set[str] = set()
-        while self._leaving:
-            key = next(iter(self._leaving))
-            del self._leaving[key]
+        while self._removals:
+            key = next(iter(self._removals))
+            del self._removals[key]
             touched |= self._broker.directories.detach([key])
             yield
         return touched
 
-    def _on_taken_out(self, touched: set[str]) -> None:
-        self._leaving_job = None
-        self._settle_soon(touched)
+    def _on_removed(self, touched: set[str]) -> None:
+        self._removal_job = None
+        self._finish_removal_soon(touched)
 
-    async def _settle(self, touched: set[str]) -> None:
+    async def _finish_removal(self, touched: set[str]) -> None:
         try:
             await self._broker.directories.forget_removed(touched)
         except Exception as error:  # noqa: BLE001 - see `ottla.failures`
             self._failures.note("removal of logs", "", error)
 
-    def _settle_soon(self, touched: set[str]) -> None:
-        task = asyncio.ensure_future(self._settle(touched))
+    def _finish_removal_soon(self, touched: set[str]) -> None:
+        task = asyncio.ensure_future(self._finish_removal(touched))
         self._deletions[task] = None
         task.add_done_callback(self._deletions.pop)

@@ -1,8 +1,8 @@
-"""How this node's replicas and those of other nodes keep up with each other.
+"""Replication between this node and others.
 
-It knows who leads what here and who is followed where, and runs what must run for that: the loops that fetch,
-the loop that asks the controller for changes of in-sync replicas, and the throttles. Rule: a partition is led
-or followed, never both; `Replicas` says which, as metadata has it.
+It knows which partitions this node leads and follows, and runs the loops behind that: the fetchers, the
+proposals of ISR changes to the controller, and the throttles. Rule: a partition is led or followed, never
+both; `Replicas` decides which, from the metadata.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.config import topic_value
 from ottla.rare_paths import rarely
 from ottla.replication.isr_changes import IsrChanges
-from ottla.replication.leader import Leadership, Standing
+from ottla.replication.leader import BrokerStatus, Leadership
 from ottla.replication.selector import LEADER, RACK_AWARE, nearest_replica
 from ottla.replication.throttle import Throttle, throttled_partitions
 from ottla.server.handlers.common import alive_endpoint
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from ottla.controller.registrations import PartitionRegistration
     from ottla.replication.fetcher import Fetcher, Fetchers
     from ottla.server.broker import Broker
-    from ottla.server.peers.broker_links import BrokerLinks
+    from ottla.server.peers.broker_channels import BrokerChannels
     from ottla.server.replicas.partition import Partition
     from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 ALTER_TIMEOUT_MS = 30_000
 LATE_SECONDS = 0.5
-"""How long a simulation delays an answer of the controller."""
+"""How long a simulation delays a response of the controller."""
 
 logger = logging.getLogger("ottla.server.replicas.replication")
 
 
 class Replication:
-    """The replication of one node; also what its leaders know of the world (`Surroundings`)."""
+    """The replication of one node; also the environment of its leaders (`LeaderEnvironment`)."""
 
     def __init__(self, broker: Broker, broker_epoch: Callable[[], int]) -> None:
         config = broker.config
@@ -49,21 +49,21 @@ class Replication:
         self.leader_throttle = Throttle(samples=samples, width_ms=width_ms)
         self.follower_throttle = Throttle(samples=samples, width_ms=width_ms)
         self.isr_changes = IsrChanges(broker.node_id, broker_epoch, self._ask_controller)
-        self._shrunk_ms: int | None = None  # when followers that lag were looked for
-        self._has_skipped_shrink = False  # the last look came late, and judged nobody
+        self._shrunk_ms: int | None = None  # time of the last check for lagging followers
+        self._has_skipped_shrink = False  # the last check was late and was skipped
         self._fetchers: Fetchers | None = None
-        self._links: dict[int, BrokerLinks] = {}
+        self._channels: dict[int, BrokerChannels] = {}
         self._selects_by_rack = self._selector() == RACK_AWARE
-        self.take_config()
+        self.apply_config()
 
-    # Surroundings
+    # Environment of leaders
 
     @property
     def broker_epoch(self) -> int:
         return self._broker_epoch()
 
     @property
-    def brokers(self) -> Mapping[int, Standing]:
+    def brokers(self) -> Mapping[int, BrokerStatus]:
         return self._broker.image.brokers
 
     def now_ms(self) -> int:
@@ -77,14 +77,14 @@ class Replication:
             logger.warning("Unknown replica.selector.class %s; consumers fetch from leaders", name)
         return name
 
-    def take_config(self) -> None:
-        """The node's own settings changed."""
+    def apply_config(self) -> None:
+        """Apply changed settings of the node."""
         config = self._broker.config
         self.leader_throttle.set_limit(config.int_of("leader.replication.throttled.rate"))
         self.follower_throttle.set_limit(config.int_of("follower.replication.throttled.rate"))
 
-    def take_topic_config(self, topic: str) -> None:
-        """The settings of a topic changed, or it was just placed here."""
+    def apply_topic_config(self, topic: str) -> None:
+        """Apply a topic's settings, after a change or when a partition was assigned to this node."""
         broker = self._broker
         own = broker.image.topic_config(topic)
         for throttle, name in (
@@ -100,7 +100,7 @@ class Replication:
     # Roles
 
     def lead(self, partition: Partition, registration: PartitionRegistration) -> None:
-        """This node leads: know the followers, where there are any. What is in its log counts as kept."""
+        """Lead a partition, and track its followers if it has any. Its log counts as durable."""
         self._stop_following(partition)
         log = partition.log
         if log is None:
@@ -126,7 +126,7 @@ class Replication:
         partition.advance(log.log_end_offset)
 
     def follow(self, partition: Partition) -> None:
-        """Another node leads, in a new leader epoch: fetch from it."""
+        """Fetch a partition from its leader in a new leader epoch."""
         partition.leadership = None
         if self._broker.network is None:
             return
@@ -137,7 +137,7 @@ class Replication:
         self._fetchers.follow(partition)
 
     def leave(self, partition: Partition) -> None:
-        """The partition is not hosted here any more, or its log is gone."""
+        """Stop replicating a partition that is no longer hosted or whose log is offline."""
         partition.leadership = None
         self._stop_following(partition)
 
@@ -145,8 +145,8 @@ class Replication:
         if self._fetchers is not None:
             self._fetchers.forget((partition.topic_id, partition.index))
 
-    def settle(self) -> None:
-        """A run of metadata is applied: end what has nothing left to do."""
+    def end_idle_fetchers(self) -> None:
+        """End fetchers without partitions, after a run of metadata was applied."""
         if self._fetchers is not None:
             self._fetchers.end_idle()
 
@@ -177,10 +177,10 @@ class Replication:
             self.isr_changes.submit((partition.topic_id, partition.index), partition, proposal)
 
     def shrink(self) -> None:
-        """Have the followers removed from the in-sync replicas that lag.
+        """Propose to remove lagging followers from the ISR.
 
-        It runs every half `replica.lag.time.max.ms`. Where it comes late, this process stalled, and fetches
-        of followers may lie unread in sockets: they are judged the next time, also if that is late again.
+        It runs every half `replica.lag.time.max.ms`. If it runs late, this process stalled, and fetches of
+        followers may wait unread in sockets: it skips the check this time, but not twice in a row.
         """
         now_ms, last_ms, has_skipped = self.now_ms(), self._shrunk_ms, self._has_skipped_shrink
         self._shrunk_ms = now_ms
@@ -210,21 +210,21 @@ class Replication:
                 self.isr_changes.submit((partition.topic_id, partition.index), partition, proposal)
 
     def is_held_back(self, partition: Partition, replica_id: int) -> bool:
-        """Whether a follower gets no records now, by the leader's throttle."""
+        """Whether the leader's throttle delays a follower now."""
         throttle = self.leader_throttle
         return throttle.has_topics and throttle.holds_back(
             partition.topic, partition.index, in_sync=replica_id in partition.isr, now_ms=self.now_ms()
         )
 
-    def sent(self, topic: str, index: int, size: int) -> None:
-        """Records went out to a follower."""
+    def record_sent(self, topic: str, index: int, size: int) -> None:
+        """Count records that were sent to a follower."""
         if self.leader_throttle.has_topics and self.leader_throttle.is_throttled(topic, index):
             self.leader_throttle.record(size, self.now_ms())
 
     # Consumers
 
     def preferred_replica(self, partition: Partition, rack: str, offset: int, listener: str) -> int | None:
-        """Where a consumer of this rack should read; None: here."""
+        """The replica that a consumer in this rack should read from; None for this one."""
         leadership = partition.leadership
         if leadership is None or not self._selects_by_rack or not rack:
             return None
@@ -240,7 +240,7 @@ class Replication:
 
     async def _ask_controller(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         response: AlterPartitionResponse = await self._broker.quorum.ask(request, timeout_ms=ALTER_TIMEOUT_MS)
-        if rarely("an answer about in-sync replicas arrives late"):  # after metadata that is older or newer
+        if rarely("an answer about in-sync replicas arrives late"):  # after other metadata
             await asyncio.sleep(LATE_SECONDS)
         return response
 
@@ -249,15 +249,15 @@ class Replication:
 
     def _make_fetcher(self, leader_id: int, number: int) -> Fetcher:
         from ottla.replication.fetcher import Fetcher, FetchSettings
-        from ottla.server.peers.broker_links import BrokerLinks
+        from ottla.server.peers.broker_channels import BrokerChannels
 
         broker = self._broker
         config = broker.config
         assert broker.network is not None
-        links = self._links.get(number)
-        if links is None:
+        channels = self._channels.get(number)
+        if channels is None:
             client_id = f"broker-{broker.node_id}-fetcher-{number}"
-            links = self._links[number] = BrokerLinks(
+            channels = self._channels[number] = BrokerChannels(
                 broker, broker.network, client_id=client_id, timeout_setting="replica.socket.timeout.ms"
             )
         return Fetcher(
@@ -266,7 +266,7 @@ class Replication:
             self._broker_epoch,
             clock=broker.clock,
             storage=broker.directories,
-            ask=links.ask,
+            ask=channels.ask,
             settings=FetchSettings(
                 wait_max_ms=config.int_of("replica.fetch.wait.max.ms"),
                 min_bytes=config.int_of("replica.fetch.min.bytes"),
@@ -278,8 +278,8 @@ class Replication:
         )
 
     async def close(self) -> None:
-        """Follow nobody any more."""
+        """Stop all fetchers."""
         if self._fetchers is not None:
             await self._fetchers.close()
-        for links in self._links.values():
-            links.close()
+        for channels in self._channels.values():
+            channels.close()

@@ -1,10 +1,10 @@
-"""Pipelines: streams between topics, files, tables and databases, written down in a YAML file.
+"""Pipelines: streams between topics, files, tables and databases, defined in a YAML file.
 
-parse.py P    the file -> model.py P, with every fault at its line and column
-graph.py P    who reads whom; picture.py P draws it
+parse.py P    the file -> model.py P, reporting every fault with its line and column
+graph.py P    which part reads which; picture.py P draws it
 build.py      the model -> data frames of Spark
-check.py      what can be known before anything starts: topics, columns, modes
+check.py      checks before anything starts: topics, columns, modes
 run.py        the queries, their progress and their restarts
-state.py      what lies in the checkpoint directory: status and reset
-jobs/         pipelines that are made from flags: mirror, archive, replay, load, profile
+state.py      the checkpoint directory: status and reset
+jobs/         pipelines built from flags: mirror, archive, replay, load, profile
 """

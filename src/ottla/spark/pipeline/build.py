@@ -1,6 +1,6 @@
-"""The model -> data frames of Spark: for each sink the streams that it needs, and no others.
+"""Builds Spark data frames from the model: for each sink only the streams that it needs.
 
-Rule: building starts nothing. What Spark finds wrong in a statement, an expression or a schema becomes a
+Rule: building starts no query. If Spark rejects a statement, an expression or a schema, the error becomes a
 fault at its place in the file.
 """
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.config.names import nearest
 from ottla.spark.pipeline.faults import Fault, Mark, PipelineError
-from ottla.spark.pipeline.graph import LETTER_SINK, LETTERS, has_letters, letter_streams, needed_for
+from ottla.spark.pipeline.graph import LETTER_SINK, LETTERS, dead_letter_streams, has_dead_letters, needed_for
 from ottla.spark.pipeline.model import (
     BadRows,
     Check,
@@ -48,14 +48,14 @@ _ROW = "__ottla_row"
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A query that can be started: the frame, and the sink that it goes to."""
+    """A query that is ready to start: the frame and its sink."""
 
     sink: Sink
     frame: DataFrame
 
 
 class Builder:
-    """Makes the frames of one pipeline in one session."""
+    """Builds the frames of one pipeline in one session."""
 
     def __init__(
         self,
@@ -72,25 +72,25 @@ class Builder:
 
     @property
     def client(self) -> Mapping[str, str]:
-        """The client's properties, bootstrap servers included."""
+        """The client's properties, including the bootstrap servers."""
         return self._client
 
     def outputs(self) -> list[Output]:
-        """A frame for each sink, and one for the dead letters of each stream; PipelineError for faults."""
+        """Build a frame for each sink and one for all dead letters; raises PipelineError with all faults."""
         self._register_functions()
         found = []
         for sink in self._pipeline.sinks:
-            with self._told(sink.mark("from")):
+            with self._reporting_faults(sink.mark("from")):
                 frames = self._streams(sink, sink.source)
                 if sink.source in frames:
                     found.append(Output(sink, frames[sink.source]))
-        if letter_streams(self._pipeline) and not self.faults:
-            found.append(self._letter_output())
+        if dead_letter_streams(self._pipeline) and not self.faults:
+            found.append(self._dead_letter_output())
         if self.faults:
             raise PipelineError(self.faults, self._file)
         return found
 
-    def _letter_output(self) -> Output:
+    def _dead_letter_output(self) -> Output:
         """One query for the dead letters of all streams."""
         topic = self._pipeline.dead_letter_topic
         assert topic is not None, "parse.py refuses letters without a topic."
@@ -100,17 +100,17 @@ class Builder:
             target=TopicTarget(topic=topic, marks=self._pipeline.marks),
             marks={"": self._pipeline.mark("dead_letter")},
         )
-        streams = letter_streams(self._pipeline)
+        streams = dead_letter_streams(self._pipeline)
         frames = [self._streams(sink, stream.name)[LETTERS + stream.name] for stream in streams]
         return Output(sink, reduce(lambda one, other: one.unionByName(other), frames))
 
     # --- streams
 
     def _streams(self, sink: Sink, name: str) -> dict[str, DataFrame]:
-        """A stream and what it is made of, by their names; also known to SQL as views."""
+        """Build a stream and its inputs, by name, and register them as views for SQL."""
         frames: dict[str, DataFrame] = {}
         for stream in needed_for(self._pipeline, name):
-            with self._told(stream.mark()):
+            with self._reporting_faults(stream.mark()):
                 self._stream(stream, sink, frames)
         return frames
 
@@ -124,10 +124,10 @@ class Builder:
         if frame is None:
             return
         if isinstance(stream, TopicSource) or stream.checks:
-            frame = self._judged(frame, stream)
-            if sink.source == LETTERS and has_letters(stream):
-                frames[LETTERS + stream.name] = self._letters(frame, stream)
-            frame = self._good(frame, stream)
+            frame = self._with_reasons(frame, stream)
+            if sink.source == LETTERS and has_dead_letters(stream):
+                frames[LETTERS + stream.name] = self._dead_letters(frame, stream)
+            frame = self._good_rows(frame, stream)
         if stream.watermark is not None:
             frame = self._watermarked(frame, stream.watermark)
         frame.createOrReplaceTempView(stream.name)
@@ -137,7 +137,7 @@ class Builder:
         if watermark.column not in frame.columns:
             self._unknown_column(watermark.column, frame.columns, watermark.mark("column"), "The watermark")
             return frame
-        with self._told(watermark.mark("column")):
+        with self._reporting_faults(watermark.mark("column")):
             return frame.withWatermark(watermark.column, watermark.delay)
         return frame
 
@@ -145,9 +145,9 @@ class Builder:
         reader: Any = self._spark.readStream if source.is_stream else self._spark.read
         reader = reader.format(source.format).options(**source.options)
         if source.schema is not None:
-            with self._told(source.mark("schema")):
+            with self._reporting_faults(source.mark("schema")):
                 reader = reader.schema(source.schema)
-        with self._told(source.mark("files")):
+        with self._reporting_faults(source.mark("files")):
             frame: DataFrame = reader.load(source.path)
             return frame
         return None
@@ -172,7 +172,7 @@ class Builder:
         record = [f.col(name).alias(f"_{name}") for name in RECORD_COLUMNS]
         match source.decoding:
             case Decoding.JSON:
-                with self._told(source.mark("schema")):
+                with self._reporting_faults(source.mark("schema")):
                     return self._json(frame, source, record)
                 return None
             case Decoding.TEXT:
@@ -182,7 +182,8 @@ class Builder:
         return frame.select("value", *record, _no_reason())
 
     def _json(self, frame: DataFrame, source: TopicSource, record: list[Column]) -> DataFrame:
-        """Fields as columns, the record's own with `_` before them, and why a row could not be decoded."""
+        """Turn fields into columns, prefix the record's own columns with `_`, and keep the reason of a
+        decoding error."""
         from pyspark.sql import functions as f
         from pyspark.sql.types import StringType, StructType
 
@@ -218,20 +219,20 @@ class Builder:
             frame: DataFrame = result
             return frame
         assert step.sql is not None, "parse.py wants one of both."
-        with self._told(step.mark("sql"), step.sql):
+        with self._reporting_faults(step.mark("sql"), step.sql):
             return self._spark.sql(step.sql.text)
         return None
 
-    # --- rows that are not as they should be
+    # --- bad rows
 
-    def _judged(self, frame: DataFrame, stream: Source | Step) -> DataFrame:
-        """The rows with the reason why each is bad, or NULL, for each thing that can be done about it."""
+    def _with_reasons(self, frame: DataFrame, stream: Source | Step) -> DataFrame:
+        """Add a column per BadRows policy: the reasons why a row is bad, or NULL."""
         from pyspark.sql import functions as f
 
         def failed(check: Check) -> Column | None:
-            with self._told(check.mark("expression"), check.expression):
+            with self._reporting_faults(check.mark("expression"), check.expression):
                 condition = f.expr(check.expression.text)
-                frame.select(condition)  # Spark looks at it now
+                frame.select(condition)  # makes Spark analyze the condition now
                 return f.when(f.coalesce(condition, f.lit(False)), f.lit(None)).otherwise(f.lit(check.name))
             return None
 
@@ -241,14 +242,14 @@ class Builder:
         for what in BadRows:
             reasons = [] if bad is not what else [decoded]
             checks = [failed(check) for check in stream.checks if check.otherwise is what]
-            is_read = decoded.isNull()  # a row that was not decoded has nothing to check
+            is_read = decoded.isNull()  # checks do not apply to undecoded rows
             reasons += [f.when(is_read, check) for check in checks if check is not None]
             text = f.concat_ws("; ", *reasons) if reasons else f.lit("")
             columns.append(f.when(text != "", text).alias(f"{_WHY}_{what}"))
         return frame.select("*", *columns)
 
-    def _good(self, frame: DataFrame, stream: Source | Step) -> DataFrame:
-        """The rows that are as they should be. With `fail` a row that is not ends the query."""
+    def _good_rows(self, frame: DataFrame, stream: Source | Step) -> DataFrame:
+        """The rows that pass all checks. With the policy `fail`, a bad row ends the query."""
         from pyspark.sql import functions as f
 
         why = f.col(f"{_WHY}_{BadRows.FAIL}")
@@ -271,8 +272,8 @@ class Builder:
         own = [name for name in frame.columns if name.startswith((_WHY, _RAW))]
         return frame.filter(passes & others[0] & others[1]).drop(*own)
 
-    def _letters(self, frame: DataFrame, stream: Source | Step) -> DataFrame:
-        """Rows for the topic of the dead letters: a record as it came, or a row of a step as JSON."""
+    def _dead_letters(self, frame: DataFrame, stream: Source | Step) -> DataFrame:
+        """Rows for the dead-letter topic: a record unchanged, or a row of a step as JSON."""
         from pyspark.sql import functions as f
 
         why = f.col(f"{_WHY}_{BadRows.DEAD_LETTER}")
@@ -301,11 +302,11 @@ class Builder:
         for function in self._pipeline.functions:
             made = self._imported(function.python, function.mark("python"))
             if made is not None:
-                with self._told(function.mark("returns")):
+                with self._reporting_faults(function.mark("returns")):
                     self._spark.udf.register(function.name, made, function.returns)
 
     def _imported(self, name: str, mark: Mark) -> Callable[..., Any] | None:
-        """The function that `file.py:name` or `package.module:name` stands for."""
+        """Import the function named `file.py:name` or `package.module:name`."""
         where, _, attribute = name.rpartition(":")
         try:
             module = (
@@ -335,12 +336,12 @@ class Builder:
         hint = f" Did you mean {near!r}?" if near else f" Known columns: {', '.join(known)}."
         self._fault(mark, f"{who} refers to the unknown column {name!r}.{hint}")
 
-    def _told(self, mark: Mark, sql: Sql | None = None) -> _Telling:
-        """What Spark refuses within becomes a fault at the mark, or at its place within the statement."""
-        return _Telling(self, mark, sql)
+    def _reporting_faults(self, mark: Mark, sql: Sql | None = None) -> _FaultReporting:
+        """Turn errors of Spark in a block into faults, at the mark or at a place within the statement."""
+        return _FaultReporting(self, mark, sql)
 
-    def tell(self, error: BaseException, mark: Mark, sql: Sql | None) -> bool:
-        """Whether the error is one of Spark's or of an option; then it is a fault."""
+    def add_fault_of(self, error: BaseException, mark: Mark, sql: Sql | None) -> bool:
+        """Add a fault if the error is Spark's or an option's; return whether it was."""
         from pyspark.errors import PySparkException
 
         if isinstance(error, PySparkException):
@@ -353,8 +354,8 @@ class Builder:
         return True
 
 
-class _Telling:
-    """A block whose errors become faults."""
+class _FaultReporting:
+    """A context manager that turns errors of its block into faults."""
 
     def __init__(self, builder: Builder, mark: Mark, sql: Sql | None) -> None:
         self._builder, self._mark, self._sql = builder, mark, sql
@@ -363,7 +364,7 @@ class _Telling:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        return error is not None and self._builder.tell(error, self._mark, self._sql)
+        return error is not None and self._builder.add_fault_of(error, self._mark, self._sql)
 
 
 def _no_reason() -> Column:
@@ -384,7 +385,7 @@ def _module_of_file(path: Path) -> Any:
 
 
 def _pickle_by_value(module: Any, name: str) -> None:
-    """Executors do not have the file: what is in it travels with the query."""
+    """Pickle the functions of a module by value, since executors do not have its file."""
     from pyspark import cloudpickle
 
     sys.modules[name] = module
@@ -393,7 +394,7 @@ def _pickle_by_value(module: Any, name: str) -> None:
 
 
 def explained(error: Any, mark: Mark, sql: Sql | None, streams: list[str]) -> tuple[Mark, str]:
-    """The place and the sentence of what Spark refused."""
+    """The place and the message of a Spark error."""
     condition = error.getCondition() or ""
     parameters = error.getMessageParameters() or {}
     first = str(error).split("\n\n")[0].split("; line ")[0].split(" SQLSTATE")[0]
@@ -417,7 +418,7 @@ def explained(error: Any, mark: Mark, sql: Sql | None, streams: list[str]) -> tu
 
 
 def _index_of_parse_error(text: str, statement: str) -> int | None:
-    """Where the parser stopped: "(line 2, pos 7)"."""
+    """The position in the parser's message: "(line 2, pos 7)"."""
     import re
 
     match = re.search(r"\(line (\d+), pos (\d+)\)", text)
@@ -428,7 +429,7 @@ def _index_of_parse_error(text: str, statement: str) -> int | None:
 
 
 def start_options(source: TopicSource) -> dict[str, str]:
-    """Where a source begins: earliest, latest, offsets as JSON, or a time."""
+    """The options for the start of a source: earliest, latest, offsets as JSON, or a timestamp."""
     text = source.start.strip()
     if text in ("earliest", "latest") or text.startswith("{"):
         return {"startingOffsets": text}
@@ -451,11 +452,11 @@ def group_of(pipeline: Pipeline, source: TopicSource, sink: Sink) -> str:
 
 
 def columns_for_topic(frame: DataFrame, target: TopicTarget) -> DataFrame:
-    """The rows as key and value: the value is a column, or all columns as JSON."""
+    """The rows as key and value; the value is one column, or all columns as JSON."""
     from pyspark.sql import functions as f
 
     if {"value", "headers"} <= set(frame.columns) and target.value is None and "key" in frame.columns:
-        return frame  # they are records already: dead letters
+        return frame  # dead letters are records already
     key = [] if target.key is None else [f.col(f"`{target.key}`").cast("string").alias("key")]
     if target.value is not None:
         value = f.col(f"`{target.value}`")
@@ -466,7 +467,7 @@ def columns_for_topic(frame: DataFrame, target: TopicTarget) -> DataFrame:
 
 
 def check_mode(spark: SparkSession, frame: DataFrame, mode: Mode) -> str | None:
-    """Why Spark could not run a stream in this mode; None where it can, or cannot tell beforehand."""
+    """The reason why Spark rejects a stream in this mode; None if it accepts it or cannot say in advance."""
     from pyspark.errors import PySparkException
     from pyspark.sql.utils import is_remote
 

@@ -1,6 +1,6 @@
-"""What can be known of a pipeline before anything starts: its topics, its columns, its modes.
+"""Checks a pipeline before anything starts: its topics, its columns, its output modes.
 
-Rule: nothing is made and nothing is started here; all faults are told at once, at their places.
+Rule: a check creates and starts nothing, and reports all faults together, each at its place.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def topic_faults(pipeline: Pipeline, existing: Iterable[str]) -> list[Fault]:
-    """Topics that the pipeline reads or writes and that are not there."""
+    """Topics that the pipeline reads or writes and that do not exist."""
     known = set(existing)
     faults = []
     for topics, verb in ((pipeline.topics_read(), "read"), (pipeline.topics_written(), "written")):
@@ -41,7 +41,7 @@ def topic_faults(pipeline: Pipeline, existing: Iterable[str]) -> list[Fault]:
 
 
 def checked_outputs(spark: SparkSession, builder: Builder, file: str) -> list[Output]:
-    """The frames of all sinks; PipelineError where a column, a type or a mode is wrong."""
+    """Build the frames of all sinks; raises PipelineError if a column, a type or a mode is wrong."""
     outputs = builder.outputs()
     faults = [fault for output in outputs for fault in _output_faults(spark, output)]
     if faults:
@@ -93,7 +93,7 @@ def _columns_named(sink: Sink) -> Iterable[tuple[str, Mark]]:
 
 
 def _mode_fault(sink: Sink) -> str | None:
-    """Why rows that change cannot go where they would go."""
+    """The reason why a sink cannot take rows that change."""
     has_key = isinstance(sink.target, DatabaseTarget) and bool(sink.target.key)
     takes = {Mode.APPEND}
     if has_key or isinstance(sink.target, ConsoleTarget):

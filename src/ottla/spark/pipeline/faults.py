@@ -1,4 +1,4 @@
-"""Faults of a pipeline file: where, what, and what to do. All of them are told at once."""
+"""Faults of a pipeline file: where, what, and how to fix it. They are reported all together."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, order=True)
 class Mark:
-    """A place in the file; both count from 1."""
+    """A place in the file; line and column count from 1."""
 
     line: int
     column: int
@@ -16,7 +16,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fault:
-    """One thing that is wrong, at its place."""
+    """One error and its place in the file."""
 
     mark: Mark
     message: str
@@ -26,7 +26,7 @@ class Fault:
 
 
 class PipelineError(ValueError):
-    """A pipeline cannot be run as it stands; one line for each fault."""
+    """A pipeline is invalid; the message has one line per fault."""
 
     def __init__(self, faults: Iterable[Fault], file: str) -> None:
         self.faults = sorted(set(faults))

@@ -1,7 +1,7 @@
-"""A pipeline as a value: what its file says, checked for its form, with nothing looked up yet.
+"""The model of a pipeline: the parsed and checked contents of its file; nothing is looked up in the cluster.
 
-Rule: every part remembers where it stands (`marks`: key -> place), so that what Spark or the cluster finds
-wrong later is told at the line that caused it.
+Rule: every part keeps its place in the file (`marks`: key -> place), so that errors found later by Spark or
+the cluster point at the line that caused them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NOWHERE = Mark(1, 1)
 
 
 class BadRows(StrEnum):
-    """What becomes of rows that cannot be decoded, or fail a check."""
+    """The policy for rows that cannot be decoded or that fail a check."""
 
     FAIL = "fail"
     DROP = "drop"
@@ -25,7 +25,7 @@ class BadRows(StrEnum):
 
 
 class Decoding(StrEnum):
-    """How the value of a record becomes columns."""
+    """How to turn a record's value into columns."""
 
     JSON = "json"
     AVRO = "avro"
@@ -50,18 +50,18 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What has a place in the file."""
+    """A part of the file, with its place."""
 
     marks: Marks = field(default_factory=dict, compare=False, repr=False)
 
     def mark(self, key: str = "") -> Mark:
-        """Where a key stands, or the part itself."""
+        """The place of a key, or of the part itself."""
         return self.marks.get(key, self.marks.get("", _NOWHERE))
 
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """A statement and its place. `rows` are the places of its lines, as far as they are known."""
+    """A statement and its place. `rows` has the places of its lines, as far as they are known."""
 
     text: str
     mark: Mark
@@ -85,7 +85,7 @@ class Watermark(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check(Part):
-    """A condition that each row must meet; NULL is not met."""
+    """A condition that each row must meet; NULL fails it."""
 
     name: str
     expression: Sql
@@ -125,7 +125,7 @@ Source = TopicSource | FileSource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function(Part):
-    """A Python function that SQL may call, `file.py:name` or `package.module:name`."""
+    """A Python function for SQL, given as `file.py:name` or `package.module:name`."""
 
     name: str
     python: str
@@ -134,7 +134,7 @@ class Function(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step(Part):
-    """A named stream made of others: by SQL, or by a Python function of their frames."""
+    """A named stream derived from others by SQL, or by a Python function of their frames."""
 
     name: str
     sql: Sql | None = None
@@ -162,7 +162,7 @@ class TopicTarget(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileTarget(Part):
-    """Parquet or Delta at a path."""
+    """Parquet or Delta files at a path."""
 
     kind: str
     path: str
@@ -190,7 +190,7 @@ class IcebergTarget(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseTarget(Part):
-    """A table of PostgreSQL (`address` is a connection text) or SQLite (a file)."""
+    """A table in PostgreSQL (`address` is a connection string) or SQLite (`address` is a file)."""
 
     kind: str
     address: str
@@ -205,7 +205,7 @@ class DatabaseTarget(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleTarget(Part):
-    """Rows on the screen, to look at; at least once."""
+    """Prints rows to the screen; at least once."""
 
     rows: int = 20
 
@@ -227,14 +227,14 @@ class Sink(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart(Part):
-    """How often a query that failed is started again, and after what time; it doubles up to the maximum."""
+    """How often a failed query restarts, and the delay before it, which doubles up to the maximum."""
 
     attempts: int = 3
     delay_ms: int = 1000
     delay_ms_max: int = 60_000
 
     def delay_of(self, attempt: int) -> int:
-        """How long to wait before the attempt, which counts from 1."""
+        """The delay before the attempt, which counts from 1."""
         return min(self.delay_ms_max, self.delay_ms << min(attempt - 1, 30))
 
 
@@ -255,7 +255,7 @@ class Pipeline(Part):
     spark: Mapping[str, str] = field(default_factory=dict)
 
     def stream(self, name: str) -> Source | Step | None:
-        """The source or step of this name."""
+        """The source or step with this name."""
         return next((one for one in (*self.sources, *self.steps) if one.name == name), None)
 
     def topics_read(self) -> Iterator[tuple[str, Mark]]:

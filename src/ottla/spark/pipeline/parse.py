@@ -1,6 +1,6 @@
-"""The YAML file of a pipeline -> the model. Every fault of its form is found in one go.
+"""Parses the YAML file of a pipeline into the model, and reports all its errors together.
 
-Rule: names are checked here as far as the file alone can tell: a step reads what stands above it.
+Rule: names are checked as far as the file alone allows: a step may only read streams defined above it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _BYTES_MAX = 4 * 1024 * 1024
 
 
 def load(path: Path, environment: Mapping[str, str]) -> Pipeline:
-    """The pipeline of a file."""
+    """Load a pipeline from a file."""
     data = path.read_bytes()
     if len(data) > _BYTES_MAX:
         raise PipelineError(
@@ -60,7 +60,7 @@ def load(path: Path, environment: Mapping[str, str]) -> Pipeline:
 
 
 def parse(text: str, *, file: str, directory: str, environment: Mapping[str, str]) -> Pipeline:
-    """The pipeline of a text; PipelineError tells all its faults."""
+    """Parse a pipeline; raises PipelineError with all faults."""
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
@@ -115,7 +115,7 @@ def _pipeline(fields: Fields, stem: str, directory: str) -> Pipeline:
 
 
 def _path(path: str, directory: str) -> str:
-    """Paths of the file are relative to it."""
+    """Resolve a path relative to the file."""
     return path if "://" in path or path.startswith("/") else str(Path(directory) / path)
 
 
@@ -330,7 +330,7 @@ def _target(kind: str, fields: Fields, directory: str) -> Target:
 
 
 def _check_names(pipeline: Pipeline, faults: Faults) -> None:
-    """What the parts call each other: each name once, and known where it is used."""
+    """Check that names are unique, and defined where they are used."""
     known: list[str] = []
     for stream in (*pipeline.sources, *pipeline.steps):
         if isinstance(stream, Step):

@@ -1,7 +1,7 @@
-"""The graph of a pipeline as an SVG picture: columns from left to right, lines to who reads.
+"""Draws the graph of a pipeline as SVG: columns from left to right, edges to the readers.
 
-A line that passes a column has a lane of its own there, between the boxes. Rule: pure, and the same for the
-same pipeline, so that a picture in a repository changes with its pipeline only.
+An edge that crosses a column gets a lane of its own there, between the boxes. Rule: pure and deterministic,
+so that a committed picture changes only with its pipeline.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COLOURS = {"source": "#2f6f9f", "step": "#5b5f97", "sink": "#2e7d5b", "letters"
 
 @dataclass(slots=True)
 class _Cell:
-    """A box, or where `node` is None a lane; at its place in a column."""
+    """A box at its place in a column, or a lane if `node` is None."""
 
     node: Node | None
     column: int
@@ -38,7 +38,7 @@ class _Cell:
 
 
 def svg(pipeline: Pipeline) -> str:
-    """The picture."""
+    """Draw the pipeline."""
     cells, lines = _cells(nodes(pipeline))
     height = _place(cells)
     width = _PAD * 4 + (1 + max(cell.column for cell in cells)) * (_WIDTH + _GAP_X) - _GAP_X
@@ -54,7 +54,7 @@ def svg(pipeline: Pipeline) -> str:
 
 
 def _cells(parts: list[Node]) -> tuple[list[_Cell], list[list[_Cell]]]:
-    """All cells, and for each line the cells that it goes through."""
+    """All cells, and for each edge the cells that it passes."""
     column: dict[str, int] = {}
     for node in parts:
         column[node.name] = max((column[name] + 1 for name in node.inputs), default=0)
@@ -74,7 +74,7 @@ def _cells(parts: list[Node]) -> tuple[list[_Cell], list[list[_Cell]]]:
 
 
 def _place(cells: list[_Cell]) -> int:
-    """Give each cell its place, near what it reads; the height of the picture."""
+    """Place each cell near its inputs; return the height of the picture."""
     bottom = 0
     for at in range(1 + max(cell.column for cell in cells)):
         here = [cell for cell in cells if cell.column == at]
@@ -89,13 +89,13 @@ def _place(cells: list[_Cell]) -> int:
 
 
 def _order(cell: _Cell) -> tuple[bool, float]:
-    """By the middle of what it reads, and the dead letters last."""
+    """The sort key: the mean position of the inputs, dead letters last."""
     is_letters = cell.node is not None and cell.node.kind == "letters"
     return is_letters, sum(one.middle for one in cell.reads) / max(1, len(cell.reads))
 
 
 def _edge(line: list[_Cell]) -> str:
-    """From the right side of the first box, along the lanes, to the left side of the last."""
+    """An edge from the right side of the first box, along the lanes, to the left side of the last."""
     bend = _GAP_X // 2
     x, y = line[0].x + _WIDTH, line[0].middle
     path = f"M{x},{y}"

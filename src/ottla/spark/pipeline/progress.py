@@ -1,4 +1,4 @@
-"""What Spark reports of a query -> a line for people and programs. Pure."""
+"""Turns Spark's progress reports of a query into values to display. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One query, after a batch. Rates are rows a second, lag is records that are there and not read yet."""
+    """The progress of one query after a batch. Rates are rows per second; lag is the number of unread
+    records."""
 
     sink: str
     state: str
@@ -30,19 +31,19 @@ class Progress:
         return asdict(self)
 
 
-def offsets_of(told: Any) -> dict[str, dict[str, int]]:
-    """Offsets by topic and partition; empty where a source has others."""
-    if not isinstance(told, Mapping):
+def offsets_of(value: Any) -> dict[str, dict[str, int]]:
+    """Offsets by topic and partition; empty if the source has another kind of offset."""
+    if not isinstance(value, Mapping):
         return {}
     return {
         topic: {str(partition): int(offset) for partition, offset in each.items()}
-        for topic, each in told.items()
+        for topic, each in value.items()
         if not topic.startswith("#") and isinstance(each, Mapping)
     }
 
 
 def lag_of(sources: list[Mapping[str, Any]]) -> int | None:
-    """Records between where the batch ended and what was there; None where no source tells."""
+    """Records between the end of the batch and the end of the logs; None if no source reports it."""
     total = None
     for source in sources:
         end, latest = offsets_of(source.get("endOffset")), offsets_of(source.get("latestOffset"))
@@ -53,26 +54,26 @@ def lag_of(sources: list[Mapping[str, Any]]) -> int | None:
     return total
 
 
-def is_idle(told: Mapping[str, Any]) -> bool:
-    """Whether the report tells only that there was nothing to do."""
-    return not told.get("numInputRows") and "addBatch" not in (told.get("durationMs") or {})
+def is_idle(report: Mapping[str, Any]) -> bool:
+    """Whether the report only says that there was no data."""
+    return not report.get("numInputRows") and "addBatch" not in (report.get("durationMs") or {})
 
 
-def progress_of(sink: str, told: Mapping[str, Any], *, rows_before: int, restarts: int) -> Progress:
-    """The line of one report of Spark's."""
-    states = told.get("stateOperators") or []
-    rows = int(told.get("numInputRows") or 0)
+def progress_of(sink: str, report: Mapping[str, Any], *, rows_before: int, restarts: int) -> Progress:
+    """Convert one report of Spark."""
+    states = report.get("stateOperators") or []
+    rows = int(report.get("numInputRows") or 0)
     return Progress(
         sink=sink,
         state="running",
-        batch=int(told["batchId"]),
+        batch=int(report["batchId"]),
         rows=rows,
         rows_total=rows_before + rows,
-        input_rate=float(told.get("inputRowsPerSecond") or 0.0),
-        processed_rate=float(told.get("processedRowsPerSecond") or 0.0),
-        lag=lag_of(list(told.get("sources") or [])),
+        input_rate=float(report.get("inputRowsPerSecond") or 0.0),
+        processed_rate=float(report.get("processedRowsPerSecond") or 0.0),
+        lag=lag_of(list(report.get("sources") or [])),
         batch_ms=int(
-            (told.get("durationMs") or {}).get("triggerExecution") or told.get("batchDuration") or 0
+            (report.get("durationMs") or {}).get("triggerExecution") or report.get("batchDuration") or 0
         ),
         state_rows=sum(int(one.get("numRowsTotal") or 0) for one in states),
         state_bytes=sum(int(one.get("memoryUsedBytes") or 0) for one in states),

@@ -1,7 +1,7 @@
-"""Mappings of a YAML file, read key by key, with the place of each.
+"""Reads mappings of a YAML file key by key, and keeps the place of each key.
 
-Rule: nothing raises before the whole file was read. A value that does not fit becomes a fault and its
-default; a key that nobody asked for becomes a fault with the nearest key that was.
+Rule: no error is raised before the whole file was read. An invalid value becomes a fault and is replaced by
+its default; an unknown key becomes a fault that suggests the nearest known key.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNITS_MS = {
 
 
 def duration_ms(text: str) -> int | None:
-    """Milliseconds of a text such as "10 seconds"; None where it is none."""
+    """Parse a duration such as "10 seconds" into milliseconds; None if it is invalid."""
     match = _DURATION.fullmatch(text)
     unit = _UNITS_MS.get(match[2].lower()) if match else None
     return None if match is None or unit is None else int(match[1]) * unit
@@ -39,7 +39,7 @@ def mark_of(node: yaml.Node) -> Mark:
 
 
 class Faults:
-    """What was found wrong so far."""
+    """The faults found so far."""
 
     def __init__(self, environment: Mapping[str, str], text: str) -> None:
         self.found: list[Fault] = []
@@ -51,7 +51,7 @@ class Faults:
 
 
 class Fields:
-    """A mapping. Each method reads one key; `end` tells the keys that no method asked for."""
+    """A mapping. Each method reads one key; `end` reports the keys that no method read."""
 
     def __init__(self, node: yaml.Node, what: str, faults: Faults) -> None:
         self._what, self._faults = what, faults
@@ -110,7 +110,7 @@ class Fields:
         return self._filled(node)
 
     def _filled(self, node: yaml.ScalarNode) -> str:
-        """The text with `${NAME}` and `${NAME:-default}` taken from the environment."""
+        """The text with `${NAME}` and `${NAME:-default}` replaced from the environment."""
 
         def value(match: re.Match[str]) -> str:
             found: str | None = self._faults.environment.get(match[1], match[2])
@@ -124,7 +124,7 @@ class Fields:
         return _VARIABLE.sub(value, str(node.value))
 
     def texts(self, key: str, *, required: bool = False) -> tuple[str, ...]:
-        """A list of texts, or one text."""
+        """A list of strings, or a single string."""
         node = self.node(key)
         if node is None:
             if required:
@@ -180,7 +180,7 @@ class Fields:
         return text
 
     def settings(self, key: str) -> dict[str, str]:
-        """A mapping of names to texts, which somebody else checks."""
+        """A mapping of names to strings, which the caller checks."""
         node = self.node(key)
         if node is None:
             return {}
@@ -192,7 +192,7 @@ class Fields:
         return None if node is None else Fields(node, what, self._faults)
 
     def items(self, key: str, what: str) -> Iterable[tuple[str, Fields]]:
-        """The named parts below a key, in their order."""
+        """The named parts below a key, in order."""
         node = self.node(key)
         if node is None:
             return
@@ -224,7 +224,7 @@ class Fields:
         return Sql(text, self.marks[key], self._rows(node) if text == node.value else ())
 
     def _rows(self, node: yaml.ScalarNode) -> tuple[Mark, ...]:
-        """Where each line of a scalar stands, as far as the file shows the text as it is."""
+        """The place of each line of a scalar, if the file contains the text unchanged."""
         start = mark_of(node)
         if node.style is None or node.style in ("'", '"'):
             is_plain = node.start_mark.line == node.end_mark.line and "\n" not in node.value

@@ -1,7 +1,7 @@
-"""A pipeline that runs: a query for each sink, what they report, and their restarts.
+"""Runs a pipeline: one query per sink, with progress reports and restarts.
 
-Rule: a query goes on from its checkpoint, whoever ended it. One that fails is started again, as the restart
-policy says, while the others go on; once its attempts are used up all are stopped and the reason is told.
+Rule: a query continues from its checkpoint, however it ended. A failed query restarts as the restart policy
+says while the others continue; when it has no attempts left, all queries stop and the reason is reported.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
 
 PAUSE_SECONDS = 0.25
 _SOURCES_SECONDS = 60.0
-_TOO_SLOW = "Python worker failed to connect back"  # the machine was busy: nothing is wrong with the query
+_TOO_SLOW = "Python worker failed to connect back"  # the machine is busy; the query is not at fault
 _SLOW_STARTS = 20
 
 
 class QueryFailed(RuntimeError):
-    """A query ended more often than the restart policy allows; the message tells why."""
+    """A query failed more often than the restart policy allows; the message says why."""
 
 
 def table_of(pipeline: Pipeline, sink: Sink) -> TableSink | None:
-    """The table that a sink writes; None where it is no table."""
+    """The table sink for a table or file target; None for other targets."""
     query = f"{pipeline.name}.{sink.name}"
     match sink.target:
         case FileTarget(kind="parquet") as to:
@@ -79,7 +79,7 @@ def table_of(pipeline: Pipeline, sink: Sink) -> TableSink | None:
 
 
 def transactional_id_of(pipeline: Pipeline, sink: Sink) -> str:
-    """The name of the sink for the brokers."""
+    """The transactional id of the sink."""
     given = sink.target.transactional_id if isinstance(sink.target, TopicTarget) else None
     return given or f"{pipeline.name}.{sink.name}"
 
@@ -95,7 +95,7 @@ def _writer(pipeline: Pipeline, builder: Builder, output: Output) -> DataStreamW
         given: dict[str, Any] = {"delivery": sink.target.delivery.replace("_", "-"), **sink.target.options}
         rows = columns_for_topic(output.frame, sink.target)
         if type(rows).__module__.startswith("pyspark.sql.connect"):
-            # Its foreachBatch does not know its query. The format does, and is exactly once, too.
+            # Spark Connect's foreachBatch has no query id. The format is exactly once there, too.
             given |= {f"kafka.{name}": value for name, value in builder.client.items()}
             given |= {"transactionalId": transactional_id_of(pipeline, sink)} if is_exact else {}
             return rows.writeStream.format("ottla").options(topic=sink.target.topic, **given)
@@ -115,18 +115,18 @@ def _writer(pipeline: Pipeline, builder: Builder, output: Output) -> DataStreamW
 
 
 def _visible(frame: DataFrame) -> DataFrame:
-    """Without the columns of the record, whose names begin with `_`."""
+    """Drop the record's own columns, whose names begin with `_`."""
     return frame.drop(*(name for name in frame.columns if name.startswith("_")))
 
 
 @dataclass(slots=True)
-class _Running:
-    """A query and what is known of it."""
+class _RunningQuery:
+    """A query and its state."""
 
     output: Output
     query: StreamingQuery | None
-    shown: Progress
-    told_last: tuple[str, str] = ("", "")  # of which run, at what time
+    progress: Progress
+    last_report: tuple[str, str] = ("", "")  # its run id and timestamp
     attempts: int = 0
     slow_starts: int = 0
     next_attempt_at: float = 0.0
@@ -134,7 +134,7 @@ class _Running:
 
 
 class Runner:
-    """Starts the queries and looks after them until all have ended, or `stop` is called."""
+    """Starts the queries and watches them until all have ended or `stop` is called."""
 
     def __init__(
         self,
@@ -146,27 +146,28 @@ class Runner:
         report: Callable[[Progress], None],
     ) -> None:
         self._pipeline, self._builder, self._once, self._report = pipeline, builder, once, report
-        self._running = [_Running(one, None, Progress(one.sink.name, "starting")) for one in outputs]
+        self._running = [_RunningQuery(one, None, Progress(one.sink.name, "starting")) for one in outputs]
         self._is_stopped = False
 
     @property
-    def shown(self) -> list[Progress]:
-        """The latest of each sink."""
-        return [one.shown for one in self._running]
+    def progress(self) -> list[Progress]:
+        """The latest progress of each sink."""
+        return [one.progress for one in self._running]
 
     def stop(self) -> None:
-        """Have `run` end once the batches that run are done with or given up; Spark repeats those."""
+        """Make `run` return after the running batches complete or are abandoned; Spark repeats the latter."""
         self._is_stopped = True
 
     def run(self, each_round: Callable[[], None] = lambda: None) -> None:
-        """Until everything was read (once), or stopped; QueryFailed when a query cannot go on."""
+        """Run until all data is read (`once`) or until `stop`; raises QueryFailed if a query cannot
+        continue."""
         try:
             for one in self._running:
                 self._start(one)
                 self._wait_for_sources(one)
             while not self._is_stopped and not all(one.is_done for one in self._running):
                 for one in self._running:
-                    self._look_after(one)
+                    self._check(one)
                 each_round()
                 time.sleep(PAUSE_SECONDS)
         finally:
@@ -174,7 +175,7 @@ class Runner:
                 if one.query is not None and one.query.isActive:
                     one.query.stop()
 
-    def _start(self, one: _Running) -> None:
+    def _start(self, one: _RunningQuery) -> None:
         sink = one.output.sink
         writer = _writer(self._pipeline, self._builder, one.output).queryName(
             f"{self._pipeline.name}.{sink.name}"
@@ -187,15 +188,15 @@ class Runner:
             writer = writer.trigger(processingTime=sink.trigger or self._pipeline.trigger)
         try:
             one.query = writer.start()
-        except Exception as error:  # noqa: BLE001 - whatever Spark raises here is what a query raises later
+        except Exception as error:  # noqa: BLE001 - Spark raises anything here, as a query does later
             self._failed(one, error)
             return
-        self._show(one, replace(one.shown, state="running", error=None))
+        self._show(one, replace(one.progress, state="running", error=None))
 
-    def _wait_for_sources(self, one: _Running) -> None:
-        """Let a query have its Python processes before the next one starts its own.
+    def _wait_for_sources(self, one: _RunningQuery) -> None:
+        """Wait until a query has its Python processes before the next query starts its own.
 
-        Spark gives each of them ten seconds to come up, which all at once may take longer on a busy machine.
+        Spark gives each process ten seconds to start. On a busy machine all together may take longer.
         """
         deadline = time.monotonic() + _SOURCES_SECONDS
         while one.query is not None and one.query.isActive and time.monotonic() < deadline:
@@ -203,7 +204,7 @@ class Runner:
                 return
             time.sleep(0.05)
 
-    def _look_after(self, one: _Running) -> None:
+    def _check(self, one: _RunningQuery) -> None:
         if one.is_done:
             return
         if one.query is None:
@@ -219,26 +220,26 @@ class Runner:
             self._failed(one, error)
         else:
             one.is_done = True
-            self._show(one, replace(one.shown, state="done"))
+            self._show(one, replace(one.progress, state="done"))
 
-    def _read_progress(self, one: _Running, query: StreamingQuery) -> None:
-        for told in query.recentProgress:
-            report = json.loads(told.json) if hasattr(told, "json") else dict(told)
+    def _read_progress(self, one: _RunningQuery, query: StreamingQuery) -> None:
+        for status in query.recentProgress:
+            report = json.loads(status.json) if hasattr(status, "json") else dict(status)
             when = (str(query.runId), str(report["timestamp"]))
-            if when[0] == one.told_last[0] and when <= one.told_last:
+            if when[0] == one.last_report[0] and when <= one.last_report:
                 continue
-            one.told_last = when
-            before = one.shown
+            one.last_report = when
+            before = one.progress
             progress = progress_of(
                 before.sink, report, rows_before=before.rows_total, restarts=before.restarts
             )
-            if is_idle(report):  # it names the batch that comes next
-                one.shown = replace(progress, batch=before.batch, batch_ms=before.batch_ms)
+            if is_idle(report):  # an idle report has the number of the next batch
+                one.progress = replace(progress, batch=before.batch, batch_ms=before.batch_ms)
                 continue
             one.attempts = one.slow_starts = 0
             self._show(one, progress)
 
-    def _failed(self, one: _Running, error: Exception) -> None:
+    def _failed(self, one: _RunningQuery, error: Exception) -> None:
         policy = self._pipeline.restart
         reason = reason_of(error)
         is_slow = _TOO_SLOW in reason
@@ -248,15 +249,17 @@ class Runner:
         if (
             one.attempts > policy.attempts
             or one.slow_starts > max(policy.attempts, _SLOW_STARTS)
-            or is_hopeless(error)
+            or is_permanent(error)
         ):
-            self._show(one, replace(one.shown, state="failed", error=reason))
-            raise QueryFailed(f"The sink {one.shown.sink!r} failed: {reason}") from error
+            self._show(one, replace(one.progress, state="failed", error=reason))
+            raise QueryFailed(f"The sink {one.progress.sink!r} failed: {reason}") from error
         one.next_attempt_at = time.monotonic() + policy.delay_of(max(1, one.attempts)) / 1000
-        self._show(one, replace(one.shown, state="restarting", error=reason, restarts=one.shown.restarts + 1))
+        self._show(
+            one, replace(one.progress, state="restarting", error=reason, restarts=one.progress.restarts + 1)
+        )
 
-    def _show(self, one: _Running, progress: Progress) -> None:
-        one.shown = progress
+    def _show(self, one: _RunningQuery, progress: Progress) -> None:
+        one.progress = progress
         self._report(progress)
 
 
@@ -264,25 +267,25 @@ def checkpoint_of(pipeline: Pipeline, sink: str) -> str:
     return f"{pipeline.checkpoint.rstrip('/')}/{sink}"
 
 
-_HOPELESS = {"CheckpointChanged", "TableError", "OtherQuery", "Fenced", "MarkerMissing", "OptionError"}
+_PERMANENT = {"CheckpointChanged", "TableError", "OtherQuery", "Fenced", "MarkerMissing", "OptionError"}
 _BAD_ROW = ("A record of the source", "A row of the step")
 _OURS = ("ottla.", "psycopg.", "sqlite3.", "pyiceberg.")
 _RAISED = "[USER_RAISED_EXCEPTION] "
 
 
-def is_hopeless(error: Exception) -> bool:
-    """Whether another attempt would meet the same: what is wrong is in the data or in the set-up."""
+def is_permanent(error: Exception) -> bool:
+    """Whether a retry would fail again, because the data or the setup is wrong."""
     name, reason = _named_reason(error)
-    return name in _HOPELESS or reason.startswith(_BAD_ROW)
+    return name in _PERMANENT or reason.startswith(_BAD_ROW)
 
 
 def reason_of(error: Exception) -> str:
-    """The sentence in what Spark tells of a failed query: the innermost Python error, or Spark's own line."""
+    """The message of the innermost Python error in a failed query, or else Spark's own message."""
     return _named_reason(error)[1]
 
 
 def _named_reason(error: Exception) -> tuple[str, str]:
-    """The class of the error and its sentence. Only lines count that tell an error: plans hold texts, too."""
+    """The class and message of the error. Query plans may contain similar text, so only error lines count."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     for line in lines:
         if _RAISED in line and "raise_error(" not in line:

@@ -1,6 +1,6 @@
-"""The Spark that a pipeline runs on: one of its own, a cluster's, or one behind Spark Connect.
+"""The Spark session of a pipeline: local, on a cluster, or behind Spark Connect.
 
-Rule: what Spark itself has to say goes into a file, so that the screen shows the pipeline.
+Rule: Spark's own log goes to a file, so that the screen has only the pipeline's output.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ _DELTA = {
 
 
 class SessionFailed(RuntimeError):
-    """There is no Spark to be had; the message says why."""
+    """No Spark session could be started; the message says why."""
 
 
 def settings_of(pipeline: Pipeline, master: str | None, packed: Path | None) -> dict[str, str]:
-    """Spark's settings: ours, over them what the pipeline needs, over them what it asks for."""
+    """Spark's settings: our defaults, overridden by what the pipeline needs, overridden by what its file
+    sets."""
     chosen = dict(_DEFAULTS)
     if master is None or master.startswith("local"):
         chosen |= _LOCAL
@@ -59,7 +60,7 @@ def settings_of(pipeline: Pipeline, master: str | None, packed: Path | None) -> 
 
 
 def delta_settings() -> dict[str, str]:
-    """What Spark needs to read and write Delta tables."""
+    """The settings for reading and writing Delta tables."""
     from ottla.spark.tables.delta import PACKAGE
 
     return {**_DELTA, "spark.jars.packages": PACKAGE}
@@ -68,7 +69,7 @@ def delta_settings() -> dict[str, str]:
 def open_session(
     pipeline: Pipeline, *, master: str | None, remote: str | None, log_file: Path | None
 ) -> SparkSession:
-    """The session, with the format "ottla" known to it."""
+    """Open the session and register the format "ottla"."""
     import ottla.spark
 
     _quiet()
@@ -86,14 +87,14 @@ def open_session(
     with _errors_to(log_file):
         try:
             return ottla.spark.session(pipeline.name, master or "local[*]", **named)
-        except ImportError:  # it says itself what is missing
+        except ImportError:  # its message says what is missing
             raise
         except Exception as error:
             raise SessionFailed(f"Spark failed to start: {_cause(error)}") from error
 
 
 def _cause(error: Exception) -> str:
-    """The line that tells the cause in what a JVM tells."""
+    """The line of a JVM's output that names the cause."""
     lines = str(error).splitlines()
     found = next(
         (line for line in lines if line.startswith(": ")), lines[0] if lines else type(error).__name__
@@ -102,10 +103,10 @@ def _cause(error: Exception) -> str:
 
 
 def _remote(address: str, pipeline: Pipeline) -> SparkSession:
-    """Its server has Ottla installed: what executors run is found there by name."""
+    """Connect to a server that has Ottla installed: its executors import it by name."""
     import ottla.spark
 
-    if address.startswith("local"):  # a server of its own, on this machine
+    if address.startswith("local"):  # a private server on this machine
         _workers_find_us()
     try:
         from pyspark.sql import SparkSession
@@ -122,7 +123,7 @@ def _remote(address: str, pipeline: Pipeline) -> SparkSession:
 
 
 def _workers_find_us() -> None:
-    """Spark's own Python processes import this package from where this one did."""
+    """Make Spark's Python processes import this package from the same path as this process."""
     source = str(Path(__file__).parents[3])
     before = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if source not in before:
@@ -131,7 +132,7 @@ def _workers_find_us() -> None:
 
 
 def _quiet() -> None:
-    """Errors of analysis are told by us; Spark would log each of them as a page of JSON."""
+    """Keep Spark from logging analysis errors as a page of JSON; we report them ourselves."""
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
@@ -139,7 +140,7 @@ def _quiet() -> None:
 
 @contextmanager
 def _errors_to(log_file: Path | None) -> Iterator[None]:
-    """Have the JVM that is started within write its errors to a file."""
+    """Redirect the errors of a JVM started in this block to a file."""
     if log_file is None:
         yield
         return
@@ -156,6 +157,6 @@ def _errors_to(log_file: Path | None) -> Iterator[None]:
 
 
 def client_properties(settings: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """Bootstrap servers, and the other properties of a client."""
+    """Split settings into bootstrap servers and the other client properties."""
     others = {name: value for name, value in settings.items() if name != "bootstrap.servers"}
     return settings["bootstrap.servers"], others

@@ -1,7 +1,7 @@
-"""What executors need, as one archive: this package and what it imports, compiled parts included.
+"""Packs this package and its dependencies, with compiled modules, into one archive for executors.
 
-Executors of a cluster are other processes on other machines, which have Spark and perhaps nothing else. Rule:
-the archive is named by its content, so that the same one is made and sent once.
+Executors of a cluster run on other machines, which may have nothing but Spark. Rule: the archive's name is a
+hash of its content, so that it is built and sent once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NAMES_NOT = (".c", ".pyc", ".pxd")
 
 
 def archive(directory: Path) -> Path:
-    """The archive, made in a directory unless it is there."""
+    """Return the archive in this directory; build it if it is missing."""
     files = sorted(_files())
     digest = hashlib.sha256()
     for name, path in files:
@@ -47,5 +47,5 @@ def _files() -> Iterator[tuple[str, Path]]:
 
 
 def settings(packed: Path) -> dict[str, str]:
-    """Spark's settings that have executors unpack the archive and import from it."""
+    """The Spark settings that make executors unpack the archive and import from it."""
     return {"spark.archives": f"{packed}#ottla_packages", "spark.executorEnv.PYTHONPATH": "./ottla_packages"}

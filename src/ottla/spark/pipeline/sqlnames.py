@@ -1,7 +1,7 @@
-"""Which streams a statement reads: the names behind FROM and JOIN.
+"""Finds the streams that a SQL statement reads: the names after FROM and JOIN.
 
-For the picture of a pipeline and for building only what a sink needs; Spark itself decides what a statement
-means. Rule: comments, texts and the statement's own WITH names are no streams.
+The picture uses them, and the builder, which builds only what a sink needs; Spark itself decides what a
+statement means. Rule: comments, strings and the statement's own WITH names are not streams.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ENDS = {
 
 
 def names_read(statement: str) -> list[str]:
-    """The names in their order, each once, in lower case."""
+    """The names in order, each once, in lower case."""
     tokens = [
         (match.lastgroup or "", match[match.lastgroup or 0])
         for match in _TOKEN.finditer(statement)
@@ -70,7 +70,7 @@ def names_read(statement: str) -> list[str]:
 
 
 def _with_names(tokens: list[tuple[str, str]]) -> set[str]:
-    """Names that are followed by `AS (`."""
+    """Names followed by `AS (`."""
     return {
         tokens[at][1].lower()
         for at in range(len(tokens) - 2)

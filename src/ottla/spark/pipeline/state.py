@@ -1,10 +1,10 @@
-"""What lies in the checkpoint directory of a pipeline: who runs it, how far it is, and starting over.
+"""The checkpoint directory of a pipeline: its lock, its status, and the reset of a sink.
 
-    CHECKPOINT/ottla.lock       held by the process that runs the pipeline on this machine
-    CHECKPOINT/status.json      what it showed last
-    CHECKPOINT/SINK/            Spark's own, for each sink
+    CHECKPOINT/ottla.lock       locked by the process that runs the pipeline on this machine
+    CHECKPOINT/status.json      the progress it last reported
+    CHECKPOINT/SINK/            Spark's checkpoint of each sink
 
-Rule: whoever changes a checkpoint holds its lock.
+Rule: a process holds the lock while it changes a checkpoint.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ottla.spark.pipeline.graph import LETTER_SINK, letter_streams
+from ottla.spark.pipeline.graph import LETTER_SINK, dead_letter_streams
 from ottla.spark.pipeline.model import Pipeline, Sink, TopicTarget
 from ottla.spark.pipeline.progress import Progress
 from ottla.spark.pipeline.run import checkpoint_of, table_of, transactional_id_of
@@ -33,11 +33,11 @@ class PipelineRuns(RuntimeError):
 
 
 class PipelineElsewhere(RuntimeError):
-    """The checkpoint is not where it could be changed."""
+    """The checkpoint is not on this machine and cannot be changed from here."""
 
 
 def local_directory(pipeline: Pipeline) -> Path | None:
-    """Where the checkpoint is on this machine; None where it is elsewhere."""
+    """The path of the checkpoint on this machine; None if it is elsewhere."""
     text = pipeline.checkpoint
     if text.startswith("file:"):
         text = "/" + text.removeprefix("file:").lstrip("/")
@@ -45,8 +45,8 @@ def local_directory(pipeline: Pipeline) -> Path | None:
 
 
 @contextmanager
-def held(pipeline: Pipeline) -> Iterator[None]:
-    """Keep others from running the pipeline, as far as this machine sees them."""
+def locked(pipeline: Pipeline) -> Iterator[None]:
+    """Hold the lock, which keeps other processes of this machine from running the pipeline."""
     directory = local_directory(pipeline)
     if directory is None:
         yield
@@ -73,35 +73,35 @@ def is_running(pipeline: Pipeline) -> bool:
     if directory is None or not (directory / _LOCK).exists():
         return False
     try:
-        with held(pipeline):
+        with locked(pipeline):
             return False
     except PipelineRuns:
         return True
 
 
-def write_status(pipeline: Pipeline, shown: list[Progress]) -> None:
-    """Leave what is shown for `ottla pipeline status`."""
+def write_status(pipeline: Pipeline, progress: list[Progress]) -> None:
+    """Write the progress that `ottla pipeline status` shows."""
     directory = local_directory(pipeline)
     if directory is None:
         return
-    told = {
+    document = {
         "pipeline": pipeline.name,
         "at_ms": int(time.time() * 1000),
-        "sinks": [one.as_dict() for one in shown],
+        "sinks": [one.as_dict() for one in progress],
     }
     new = directory / f"{_STATUS}.new"
-    new.write_text(json.dumps(told))
+    new.write_text(json.dumps(document))
     new.replace(directory / _STATUS)
 
 
 def status(pipeline: Pipeline) -> dict[str, Any]:
-    """Who runs it, and for each sink the last batch that Spark committed and what was shown last."""
+    """The process that runs the pipeline, and each sink's last committed batch and last progress."""
     directory = local_directory(pipeline)
-    shown: dict[str, Any] = {}
+    last_status: dict[str, Any] = {}
     if directory is not None and (directory / _STATUS).exists():
-        shown = json.loads((directory / _STATUS).read_text())
+        last_status = json.loads((directory / _STATUS).read_text())
     runs = is_running(pipeline)
-    by_name = {one["sink"]: one for one in shown.get("sinks", [])}
+    by_name = {one["sink"]: one for one in last_status.get("sinks", [])}
     sinks = []
     for name in sink_names(pipeline):
         last = by_name.get(name, {})
@@ -110,12 +110,17 @@ def status(pipeline: Pipeline) -> dict[str, Any]:
         if not runs and state in ("running", "starting", "restarting"):
             state = "stopped"
         sinks.append({**last, "sink": name, "state": state, "committed_batch": committed})
-    return {"pipeline": pipeline.name, "running": runs, "shown_at_ms": shown.get("at_ms"), "sinks": sinks}
+    return {
+        "pipeline": pipeline.name,
+        "running": runs,
+        "shown_at_ms": last_status.get("at_ms"),
+        "sinks": sinks,
+    }
 
 
 def sink_names(pipeline: Pipeline) -> list[str]:
-    """The names of all queries: the sinks, and the one of the dead letters if there are any."""
-    letters = [LETTER_SINK] if letter_streams(pipeline) else []
+    """The names of all queries: the sinks, and the dead letters if the pipeline has any."""
+    letters = [LETTER_SINK] if dead_letter_streams(pipeline) else []
     return [*(sink.name for sink in pipeline.sinks), *letters]
 
 
@@ -133,9 +138,9 @@ def _last_committed(checkpoint: Path) -> int | None:
 
 
 def reset(pipeline: Pipeline, names: list[str], client: dict[str, object]) -> list[str]:
-    """Forget how far sinks are, so that they start over; what they wrote stays. What was done, in lines.
+    """Delete the progress of sinks, so that they start over. Their output stays. Returns a report in lines.
 
-    Their markers are let go too: a table or topic that has rows of the old checkpoint gets them again.
+    It also releases their markers: a table or topic with rows of the old checkpoint receives them again.
     """
     done = []
     if local_directory(pipeline) is None:
@@ -143,7 +148,7 @@ def reset(pipeline: Pipeline, names: list[str], client: dict[str, object]) -> li
             f"The checkpoint {pipeline.checkpoint} is not on this machine. Delete it there, and start the "
             "pipeline under another name: tables and topics have recorded the current name."
         )
-    with held(pipeline):
+    with locked(pipeline):
         for sink in pipeline.sinks:
             table = table_of(pipeline, sink)
             if sink.name in names and table is not None:

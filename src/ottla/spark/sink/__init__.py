@@ -1,8 +1,8 @@
-"""Into topics, exactly once: `write_stream` for queries, `write` for frames, and Spark's own write path.
+"""Writes to topics, exactly once: `write_stream` for queries, `write` for frames, and Spark's own write path.
 
-Which file does what: `batch_sink.py` is the query's sink with all tasks in one transaction, `writers.py` the
-format "ottla" with one process that commits, `transaction.py` the driver's side of both, `tasks.py` and
-`row_builder.py` what runs on executors.
+`batch_sink.py` is the sink of a query, whose tasks share one transaction; `writers.py` is the format "ottla",
+where a single process commits; `transaction.py` is the driver's side of both; `tasks.py` and `row_builder.py`
+run on executors.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ __all__ = [
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
-    """What `df.write.format("ottla")` makes."""
+    """The writer behind `df.write.format("ottla")`."""
     from ottla.spark.sink import writers
 
     return writers.batch_writer(options, schema, overwrite)
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
-    """What `df.writeStream.format("ottla")` makes."""
+    """The writer behind `df.writeStream.format("ottla")`."""
     from ottla.spark.sink import writers
 
     return writers.stream_writer(options, schema, overwrite)
@@ -66,10 +66,11 @@ def write_stream(
     client: Mapping[str, object] | None = None,
     **options: object,
 ) -> DataStreamWriter:
-    """A streaming frame into a topic, exactly once: `write_stream(df, "out", ...).start()`.
+    """Write a streaming frame to a topic, exactly once: `write_stream(df, "out", ...).start()`.
 
-    It gives Spark's DataStreamWriter, for triggers and names. Options are those of the format, in Python's
-    spelling (`value_format="json"`); `client` has properties of the producer (`{"compression.type": "lz4"}`).
+    Returns Spark's DataStreamWriter, so that callers can set a trigger and a name. Options are those of the
+    format in Python's spelling (`value_format="json"`); `client` has producer properties
+    (`{"compression.type": "lz4"}`).
     """
     from pyspark.sql.utils import is_remote
 
@@ -83,7 +84,7 @@ def write_stream(
     writer = frame.writeStream
     if checkpoint is not None:
         writer = writer.option("checkpointLocation", checkpoint)
-    if not chosen.is_exactly_once or is_remote():  # a driver elsewhere has the tasks: its commit sends
+    if not chosen.is_exactly_once or is_remote():  # a remote driver runs the tasks; its commit sends
         return writer.format("ottla").options(**given)
     return writer.foreachBatch(BatchSink(chosen))
 
@@ -97,15 +98,17 @@ def write(
     client: Mapping[str, object] | None = None,
     **options: object,
 ) -> int:
-    """A frame into a topic, in one transaction that all its tasks write in; how many rows there were."""
+    """Write a frame to a topic in one transaction that all tasks share; return the number of rows."""
     from pyspark.sql.utils import is_remote
 
     from ottla.spark.options import OptionError
     from ottla.spark.sink.batch_sink import BatchSink
     from ottla.spark.sink.options import parse
-    from ottla.spark.sink.writers import named
+    from ottla.spark.sink.writers import with_generated_id
 
-    chosen = named(parse(_named(topic, bootstrap_servers, transactional_id, client, options), needs_id=False))
+    chosen = with_generated_id(
+        parse(_named(topic, bootstrap_servers, transactional_id, client, options), needs_id=False)
+    )
     if not chosen.is_exactly_once:
         raise OptionError('This writes in a transaction; at-least-once is for df.write.format("ottla").')
     if is_remote():
@@ -120,7 +123,7 @@ def _named(
     client: Mapping[str, object] | None,
     options: Mapping[str, object],
 ) -> dict[str, str]:
-    """Keywords as the options of the format."""
+    """Convert keyword arguments to options of the format."""
     given: dict[str, Any] = {f"kafka.{name}": value for name, value in (client or {}).items()}
     given.update({"topic": topic, "kafka.bootstrap.servers": bootstrap_servers})
     given["transactionalId"] = transactional_id

@@ -1,12 +1,11 @@
-"""The sink of a query, for `foreachBatch`: a transaction for each micro-batch, written by all its tasks.
+"""The sink of a query, for `foreachBatch`: one transaction per micro-batch, which all tasks write in.
 
     cluster   rows --Build--> batches of partitions --shuffle: one writer for each partition--Send--> brokers
     local     rows --Build--> batches of partitions --Send, tasks take turns at each partition--> brokers
     driver    prepare .................................................. checks, marker, end of transaction
 
 Rules: each target partition has one writer task at a time, of the first attempt of its stage; the driver
-commits only what it has checked. A batch that failed is aborted and tried again as a whole, under a new
-epoch.
+commits only after its checks pass. A failed batch is aborted and retried as a whole, with a new epoch.
 """
 
 from __future__ import annotations
@@ -39,80 +38,81 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from ottla.client.core.transactions import Handle
-    from ottla.spark.sink.row_builder import Built
+    from ottla.spark.sink.row_builder import BuiltBatch
 
 log = logging.getLogger(__name__)
 
 _TRACKER_SECONDS = 60.0
 _SMALL_BYTES = 2 << 20
-"""What a task may build for the driver to send: below it, a second stage costs more than it saves."""
+"""The most bytes that tasks may build for the driver to send: below it, a second stage costs more than it
+saves."""
 _SMALL_ROWS = 4096
-"""How many rows the driver takes to build batches of itself: below it, Python in tasks costs more."""
+"""The most rows that the driver itself builds into batches: below it, Python in tasks costs more."""
 _ROW_NUMBER = "monotonically_increasing_id() & 8589934591"
-"""Which row of its task a row is: that function has the number of the task in the bits above these 33."""
+"""The row's number within its task: the function has the task's number in the bits above these 33."""
 _CANCELLED = "SPARK_JOB_CANCELLED"
-_HOPELESS = (Fenced, TransactionTooShort)
-"""What the next attempt would meet again."""
+_PERMANENT = (Fenced, TransactionTooShort)
+"""Errors that a retry would meet again."""
 
 
 class BatchSink:
-    """Writes each batch once; what `foreachBatch` calls. Batches of one query, one after the other."""
+    """Writes each micro-batch of a query once. `foreachBatch` calls it with one batch after the other."""
 
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
         self.transaction = SharedTransaction(options)
         self.small_bytes = _SMALL_BYTES
         self.takes_turns = True
-        """Whether tasks that are all on this machine take turns at partitions, which needs no shuffle."""
+        """Whether tasks take turns at partitions when all run on this machine, which needs no shuffle."""
         self._is_small = True
-        """Whether batches have been so small of late that the driver sends them itself."""
+        """Whether recent batches were so small that the driver sends them itself."""
         self._rows_max = 0
-        """How many rows like those of the last batch the driver builds by itself; 0: that is not known."""
+        """The most rows, by the last batch's row size, that the driver builds itself; 0 if unknown."""
         self._among_first: dict[int, Column] = {}
         self._first = 0
-        """The partition that rows without a key begin with, where they are built here."""
+        """The first partition for rows without a key when the driver builds them."""
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         query_id = query_id_of(frame)
-        if self._tried(frame, lambda: self.transaction.prepare(query_id, batch_id)) is None:
+        if self._with_retries(frame, lambda: self.transaction.prepare(query_id, batch_id)) is None:
             log.warning("Batch %d was already written; skipping it", batch_id)
         else:
             self.transaction.commit(query_id, batch_id)
 
     def write_all(self, frame: DataFrame) -> int:
-        """A frame that is no stream, in one transaction; how many rows there were."""
-        self._is_small = False  # nobody waits for it as for a micro-batch, and it may be anything
+        """Write a frame that is not a stream, in one transaction; return the number of rows."""
+        self._is_small = False  # latency does not matter, and its size is unknown
 
         def begin() -> bool:
             self.transaction.begin()
             return True
 
-        records = self._tried(frame, begin) or 0
+        records = self._with_retries(frame, begin) or 0
         if records:
             self.transaction.commit()
         self.transaction.close()
         return records
 
-    def _tried(self, frame: DataFrame, begin: Callable[[], bool]) -> int | None:
-        """Have the rows written, with as many attempts as there may be; None: there was nothing to begin."""
+    def _with_retries(self, frame: DataFrame, begin: Callable[[], bool]) -> int | None:
+        """Write the rows, with retries; None if `begin` found nothing to do."""
         for left in reversed(range(self.options.attempts)):
             if not begin():
                 return None
             try:
                 return self.write(frame)
             except Exception as error:
-                told = self.transaction.explain(error)
+                cause = self.transaction.explain(error)
                 if _CANCELLED in str(error):
-                    raise  # the query is stopped
-                if told is not None and (isinstance(told, _HOPELESS) or not left):
-                    raise told from error
+                    raise  # the query was stopped
+                if cause is not None and (isinstance(cause, _PERMANENT) or not left):
+                    raise cause from error
                 if not left:
                     raise
                 log.warning("Aborted a batch, retrying: %s", _first_line(error))
         raise AssertionError("the last attempt returns or raises")
 
     def write(self, frame: DataFrame) -> int:
-        """Have the rows written within the transaction that is open; how many there were."""
+        """Write the rows in the open transaction; return their number."""
         frame = with_values(frame, self.options)
         options = plain(self.options)
         columns = columns_of(frame.schema, options)
@@ -136,12 +136,13 @@ class BatchSink:
             return run_in_turns(frame, build, self.sender(options, handle, Turns(directory)))
 
     def sender(self, options: SinkOptions, handle: Handle, turns: Turns | None) -> Send:
-        """What the tasks send with."""
+        """The value that tasks send with."""
         return Send(options, handle, turns)
 
     def _write_small(self, frame: DataFrame, build: Build) -> int | None:
-        """Send from here what is little; None: it is not, and nothing was sent."""
-        rows_max, self._rows_max = self._rows_max, 0  # unknown again until this is done
+        """Send a small batch from the driver; None if the batch is too large, in which case nothing was
+        sent."""
+        rows_max, self._rows_max = self._rows_max, 0  # unknown unless this succeeds
         built = self._built_here(frame, build, rows_max) if rows_max else self._built_by_tasks(frame, build)
         if built is None:
             self._is_small = False
@@ -154,23 +155,28 @@ class BatchSink:
             records += one.records
             size += len(one.data)
         if records:
-            rows_max = _few(self.small_bytes * records // size)
-        self._rows_max = rows_max if 2 * records <= rows_max else 0  # near the limit it would often be met
+            rows_max = _power_of_two_below(self.small_bytes * records // size)
+        self._rows_max = (
+            rows_max if 2 * records <= rows_max else 0
+        )  # too near the limit, the next would often exceed it
         return records
 
-    def _built_by_tasks(self, frame: DataFrame, build: Build) -> list[Built] | None:
-        """What the tasks have built, if it is little."""
+    def _built_by_tasks(self, frame: DataFrame, build: Build) -> list[BuiltBatch] | None:
+        """Let tasks build the batches; None if they are too large."""
         built = frame.mapInArrow(replace(build, bytes_max=self.small_bytes), BUILT_SCHEMA).toArrow()
         if TOO_MUCH in built["slot"].to_pylist():
             return None
         return list(built_of(built.to_batches()))
 
-    def _built_here(self, frame: DataFrame, build: Build, rows_max: int) -> list[Built] | None:
-        """The same of the rows themselves, if they are few: then no task needs Python."""
+    def _built_here(self, frame: DataFrame, build: Build, rows_max: int) -> list[BuiltBatch] | None:
+        """Build the batches here if there are few rows, so that no task needs Python; None if there are too
+        many."""
         from pyspark.sql.functions import expr
 
         if rows_max not in self._among_first:
-            self._among_first[rows_max] = expr(f"({_ROW_NUMBER}) <= {rows_max}")  # one too many tells of more
+            self._among_first[rows_max] = expr(
+                f"({_ROW_NUMBER}) <= {rows_max}"
+            )  # one extra row reveals that there are more
         rows = frame.where(self._among_first[rows_max]).toArrow()
         if rows.num_rows > rows_max:
             return None
@@ -178,13 +184,13 @@ class BatchSink:
         return list(replace(build, first=self._first).built(rows.to_batches()))
 
 
-def _few(rows: int) -> int:
-    """A limit that seldom changes, since Spark compiles a plan for each: a power of two, or 0."""
+def _power_of_two_below(rows: int) -> int:
+    """Round down to a power of two, or 0: Spark compiles a plan for each limit, so it must seldom change."""
     return min(_SMALL_ROWS, 1 << rows.bit_length() >> 1)
 
 
 def query_id_of(frame: DataFrame) -> str:
-    """The id of the query that this thread works for: it stays the same as long as the checkpoint does."""
+    """The id of the query that this thread serves. It stays the same for the lifetime of a checkpoint."""
     found = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
     if not found:
         raise SinkError(
@@ -194,7 +200,7 @@ def query_id_of(frame: DataFrame) -> str:
 
 
 def with_values(frame: DataFrame, options: SinkOptions) -> DataFrame:
-    """The rows with a column value, where it can be made of the others by Spark itself."""
+    """Add the column value, if Spark itself can compute it from the others."""
     if options.value_format != JSON:
         return frame
     from pyspark.sql.functions import col, struct, to_json
@@ -207,12 +213,12 @@ def with_values(frame: DataFrame, options: SinkOptions) -> DataFrame:
 
 
 def plain(options: SinkOptions) -> SinkOptions:
-    """The options as they are for rows that have their value."""
+    """The options for rows that already have their value."""
     return replace(options, value_format="binary") if options.value_format == JSON else options
 
 
 def run_tasks(frame: DataFrame, build: Build, send: Send) -> list[Any]:
-    """Have tasks write the rows of a frame; what was written, checked."""
+    """Let tasks write the rows of a frame; check and return their reports."""
     context = frame.sparkSession.sparkContext
     options = build.options
     slots = options.writers or context.defaultParallelism
@@ -233,7 +239,7 @@ def run_tasks(frame: DataFrame, build: Build, send: Send) -> list[Any]:
 
 
 def run_in_turns(frame: DataFrame, build: Build, send: Send) -> list[Any]:
-    """The same where all tasks are on this machine: each sends what it has built."""
+    """The same when all tasks run on this machine: each task sends what it has built."""
     assert send.turns is not None
     reports = frame.mapInArrow(BuildAndSend(build, send), REPORT_SCHEMA).collect()
     check_epochs(reports, send.handle)
@@ -243,9 +249,9 @@ def run_in_turns(frame: DataFrame, build: Build, send: Send) -> list[Any]:
 
 
 def wants_barrier(context: SparkContext, slots: int) -> bool:
-    """Whether the writers run in a barrier stage: where speculation is on, that is what has no copies.
+    """Whether writers run in a barrier stage, which excludes speculative copies of tasks.
 
-    Otherwise copies of a slow task would be refused one after the other, until Spark gives the job up.
+    Otherwise the sink would refuse each copy of a slow task, until Spark fails the job.
     """
 
     def is_on(name: str) -> bool:
@@ -257,13 +263,13 @@ def wants_barrier(context: SparkContext, slots: int) -> bool:
 
 
 def partitions_of(frame: DataFrame) -> int:
-    """How many tasks the rows come from."""
+    """The number of tasks that produce the rows."""
     count: int = frame._jdf.queryExecution().toRdd().getNumPartitions()
     return count
 
 
 def check_epochs(reports: Sequence[Any], handle: Handle) -> None:
-    """The writers had one producer id and epoch: the batch's."""
+    """Check that all writers used the batch's producer id and epoch."""
     for report in reports:
         if (report.producer_id, report.producer_epoch) != (handle.producer_id, handle.producer_epoch):
             raise WritersOverlap(
@@ -273,7 +279,7 @@ def check_epochs(reports: Sequence[Any], handle: Handle) -> None:
 
 
 def check_writers(reports: Sequence[Any]) -> None:
-    """The writers had partitions of their own."""
+    """Check that no two writers wrote to the same partition."""
     writers: dict[tuple[str, int], int] = {}
     for report in reports:
         key = (report.topic, report.partition)
@@ -285,16 +291,16 @@ def check_writers(reports: Sequence[Any]) -> None:
 
 
 def check_turns(reports: Sequence[Any], turns: Turns) -> None:
-    """What the tasks say that they have written is what their turns have counted."""
-    told: dict[tuple[str, int], int] = {}
+    """Check that the tasks' reports match the counts of their turns."""
+    cause: dict[tuple[str, int], int] = {}
     for report in reports:
         key = (report.topic, report.partition)
-        told[key] = told.get(key, 0) + report.records
-    if turns.count != len(told):
+        cause[key] = cause.get(key, 0) + report.records
+    if turns.count != len(cause):
         raise WritersOverlap(
-            f"Tasks reported {len(told)} partitions but wrote to {turns.count}: the batch is not committed."
+            f"Tasks reported {len(cause)} partitions but wrote to {turns.count}: the batch is not committed."
         )
-    for (topic, partition), records in told.items():
+    for (topic, partition), records in cause.items():
         written = turns.written(topic, partition)
         if written != records % SEQUENCES:
             raise WritersOverlap(
@@ -304,10 +310,10 @@ def check_turns(reports: Sequence[Any], turns: Turns) -> None:
 
 
 def check_stages(context: SparkContext, stages: set[int]) -> None:
-    """No stage of writers was run again: then tasks of both runs may have written, each from sequence 0.
+    """Check that no stage of writers ran twice: tasks of both runs may have written, each from sequence 0.
 
-    Spark runs a stage again when blocks of a shuffle are lost. A task cannot see that; the driver can, once
-    Spark's own record of the job has its end.
+    Spark runs a stage again if it loses blocks of a shuffle. A task cannot see that; the driver can, once
+    Spark has recorded the end of the job.
     """
     if not stages:
         return
@@ -336,5 +342,5 @@ def _has_ended(tracker: Any, context: SparkContext, stages: set[int]) -> bool:
 
 def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith("ottla.")]
-    return (told or lines or [type(error).__name__])[0]
+    cause = [line for line in lines if line.startswith("ottla.")]
+    return (cause or lines or [type(error).__name__])[0]

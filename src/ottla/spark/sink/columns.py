@@ -1,8 +1,8 @@
-"""Which column of the rows is what, and values made of several columns.
+"""Maps the columns of rows to the parts of a record, and builds values from several columns.
 
 The names are those of Spark's Kafka sink: key, value, topic, partition, headers; and timestamp. With
-`valueFormat` json or avro all columns but key, topic, partition and headers are the value's fields, and a
-timestamp is one of them like any other. Rule: types are checked before a row is sent.
+`valueFormat` json or avro, all columns but key, topic, partition and headers are fields of the value, a
+timestamp included. Rule: types are checked before any row is sent.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns by their use; None: there is none of that use."""
+    """The column for each part of a record; None if the rows have none."""
 
     key: str | None
     value: str
@@ -45,11 +45,11 @@ class Columns:
     headers: str | None
     timestamp: str | None
     fields: tuple[str, ...] = ()
-    """The columns that the value is made of, where it is no column itself."""
+    """The columns that make up the value, unless the value is itself a column."""
 
 
 def columns_of(schema: StructType, options: SinkOptions) -> Columns:
-    """What the rows have; OptionError says what is missing or has a wrong type."""
+    """Find the columns; OptionError names a missing column or a wrong type."""
     types = {field.name: field.dataType.simpleString().lower() for field in schema.fields}
     faults = []
     is_whole = options.value_format != BINARY
@@ -93,13 +93,13 @@ def columns_of(schema: StructType, options: SinkOptions) -> Columns:
 
 
 def _is_headers(schema: StructType) -> bool:
-    """Whether the headers are a list of a text and bytes, whatever may be null in it."""
+    """Whether the type is a list of (string, bytes), with any nullability."""
     shown = schema["headers"].dataType.simpleString().lower()
     return shown == "array<struct<key:string,value:binary>>"
 
 
 def value_maker(columns: Columns, options: SinkOptions) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    """What gives rows their column value, in a task."""
+    """Return a function that adds the column value to rows, for use in a task."""
     if not columns.fields:
         return lambda batch: batch
     write = _json_text if options.value_format == JSON else _avro_writer(options)
@@ -127,7 +127,7 @@ def _avro_writer(options: SinkOptions) -> Callable[[dict[str, Any]], bytes]:
 
 
 def _json_text(row: dict[str, Any]) -> bytes:
-    """A row as Spark's to_json writes it: null fields are left out, times are ISO, bytes are base64."""
+    """A row as Spark's to_json writes it: no null fields, times in ISO format, bytes in base64."""
     return _text(row).encode()
 
 
@@ -155,7 +155,7 @@ def _text(value: Any) -> str:
             shown = (f"{encode_basestring(str(k))}:{_text(v)}" for k, v in value.items() if v is not None)
             return "{" + ",".join(shown) + "}"
         case list():
-            if value and isinstance(value[0], tuple):  # how Arrow gives a map
+            if value and isinstance(value[0], tuple):  # Arrow returns a map like this
                 return _text(dict(value))
             return "[" + ",".join(_text(one) for one in value) + "]"
     return encode_basestring(str(value))

@@ -1,35 +1,35 @@
-"""What can go wrong in the sink, each with its cure in one line."""
+"""Errors of the sink. Each message says what to do, in one line."""
 
 from __future__ import annotations
 
 
 class SinkError(RuntimeError):
-    """A batch was not written; nothing of it is to be seen by those who read committed records."""
+    """A batch was not written; read_committed consumers see none of its records."""
 
 
 class Fenced(SinkError):
-    """Another query took the transactional id over."""
+    """Another query has taken the transactional id."""
 
 
 class TransactionTooShort(SinkError):
-    """The batch took longer than its transaction may last."""
+    """The batch took longer than the transaction timeout."""
 
 
 class OtherQuery(SinkError):
-    """The transactional id belongs to another query, or to another state of this one."""
+    """The transactional id belongs to another query or another checkpoint."""
 
 
 class MarkerMissing(SinkError):
-    """The sink has no memory of the batches that the query has done."""
+    """The sink has no marker, although the query has completed batches."""
 
 
 class RetryRefused(SinkError):
-    """A task was started a second time within one transaction."""
+    """A task was started twice within one transaction."""
 
 
 class WritersOverlap(SinkError):
-    """Two tasks wrote to one partition within one transaction."""
+    """Two tasks wrote to the same partition within one transaction."""
 
 
 class TurnBroken(SinkError):
-    """A task ended while it had the turn at a partition, so others cannot go on there."""
+    """A task ended during its turn at a partition, so no other task can continue there."""

@@ -1,4 +1,4 @@
-"""The options of the sink, read once by the driver and sent to tasks as one value."""
+"""The options of the sink, parsed once by the driver and sent to tasks as one value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ BINARY, JSON, AVRO = "binary", "json", "avro"
 FAIL, ACCEPT = "fail", "accept"
 
 TRANSACTION_TIMEOUT_MS = 300_000
-"""How long a batch may take by default: long for a batch, short for those who wait for a dead driver's."""
+"""The default limit for a batch: ample for a batch, and short for readers blocked by a dead driver's
+transaction."""
 
 _OPTIONS = (
     Option("topic", doc="The topic; without it, the column topic of each row."),
@@ -68,7 +69,7 @@ _DEFAULTS = {
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """What the user asked for, checked."""
+    """The parsed and checked options."""
 
     topic: str | None
     delivery: str
@@ -84,7 +85,7 @@ class SinkOptions:
     writers: int | None
     attempts: int
     client: Mapping[str, str]
-    """Properties of the producer, without the transactional id."""
+    """Producer properties, without the transactional id."""
     transaction_timeout_ms: int
 
     @property
@@ -93,7 +94,7 @@ class SinkOptions:
 
     @property
     def admin_client(self) -> dict[str, str]:
-        """Those of the properties that an Admin knows."""
+        """The properties that Admin accepts, too."""
         from ottla.client.config.schema import parameters
 
         known = parameters("admin")
@@ -101,7 +102,7 @@ class SinkOptions:
 
 
 def parse(given: Mapping[str, str], *, needs_id: bool = True) -> SinkOptions:
-    """The options; OptionError with a line for each fault. A query `needs_id`: it has a next time."""
+    """Parse the options; OptionError has one line per problem. A query `needs_id`, since it can restart."""
     values = TABLE.parse(given)
     client: dict[str, str] = dict(values["kafka"])
     transactional_id = values["transactionalId"] or client.pop("transactional.id", None)
@@ -160,7 +161,7 @@ def _faults(
 
 
 def _check_client(client: Mapping[str, str]) -> None:
-    """Have the producer's own table look at its properties before anything starts."""
+    """Check the producer's properties with its own table before anything starts."""
     from ottla.client.config import ProducerSettings
     from ottla.client.errors import ConfigError
 

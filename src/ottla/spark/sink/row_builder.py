@@ -1,8 +1,8 @@
-"""Rows into record batches of their target partitions, before anyone knows who sends them.
+"""Builds record batches for target partitions from rows, before it is known which task sends them.
 
-A task that has rows of many partitions builds whole batches, compressed; what goes through a shuffle is then
-a few large cells, not every row. Rule: rows with a key go where Java's clients would send them, rows of one
-input partition and one target partition keep their order, and no Python runs for a row.
+A task with rows of many partitions builds complete, compressed batches, so that a shuffle moves a few large
+cells instead of every row. Rule: rows with a key go to the partition that Java's clients choose, rows of one
+input partition and one target partition keep their order, and no Python runs per row.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from ottla.records.rows import Rows
 
 _OPEN_BYTES = 64 << 20
-"""What the open batches of a topic may hold together, about."""
+"""The approximate limit for all open batches of a topic together."""
 _BATCH_BYTES_MIN = 32 << 10
 _LEVELS = ("gzip", "lz4", "zstd")
 
 
-class Built(NamedTuple):
-    """One whole batch, for one partition."""
+class BuiltBatch(NamedTuple):
+    """A complete record batch for one partition."""
 
     topic: str
     partition: int
@@ -40,7 +40,7 @@ class Built(NamedTuple):
 
 
 def slot_of(topic: str, partition: int, slots: int) -> int:
-    """Which of the writers sends to a partition."""
+    """The writer task that sends to a partition."""
     return (crc32(topic.encode()) + partition) % slots
 
 
@@ -56,9 +56,9 @@ class _TopicBuilder:
         self._ratio = 1.0
         self._open: dict[int, BatchBuilder] = {}
         self._keyless = first % partition_count
-        """Where the next batch of rows goes that have neither key nor partition."""
+        """The partition of the next batch of rows that have neither key nor partition."""
 
-    def add(self, rows: Rows) -> Iterator[Built]:
+    def add(self, rows: Rows) -> Iterator[BuiltBatch]:
         starts = rows.arrange(self._count)
         for place in range(len(starts) - 1):
             position, end = starts[place], starts[place + 1]
@@ -73,12 +73,12 @@ class _TopicBuilder:
                     del self._open[place]
                     yield self._close(place, builder)
 
-    def finish(self) -> Iterator[Built]:
+    def finish(self) -> Iterator[BuiltBatch]:
         for place, builder in sorted(self._open.items()):
             yield self._close(place, builder)
         self._open.clear()
 
-    def _close(self, place: int, builder: BatchBuilder) -> Built:
+    def _close(self, place: int, builder: BatchBuilder) -> BuiltBatch:
         data = builder.build()
         if self._codec:
             self._ratio = next_ratio(self._ratio, builder.ratio)
@@ -86,11 +86,12 @@ class _TopicBuilder:
         if not place:
             partition = self._keyless
             self._keyless = (self._keyless + 1) % self._count
-        return Built(self._topic, partition, builder.count, data)
+        return BuiltBatch(self._topic, partition, builder.count, data)
 
 
 class RowBuilder:
-    """All that one task builds. `first`: the number of the task, so that not all begin with partition 0."""
+    """Builds the batches of one task. `first` is the task's number, so that tasks start at different
+    partitions."""
 
     def __init__(
         self,
@@ -112,8 +113,8 @@ class RowBuilder:
         self._level = None if level is None else int(level)
         self._topics: dict[str, _TopicBuilder] = {}
 
-    def add(self, batch: pa.RecordBatch) -> Iterator[Built]:
-        """The batches that these rows have filled."""
+    def add(self, batch: pa.RecordBatch) -> Iterator[BuiltBatch]:
+        """Add rows; yield the batches that are full."""
         if not batch.num_rows:
             return
         if self._columns.topic is None:
@@ -126,12 +127,12 @@ class RowBuilder:
                 raise ValueError("A row has no topic: its column topic is null or empty.")
             yield from self._add(name, batch.filter(pc.equal(names, name)))
 
-    def finish(self) -> Iterator[Built]:
-        """What is left."""
+    def finish(self) -> Iterator[BuiltBatch]:
+        """Yield the remaining batches."""
         for topic in self._topics.values():
             yield from topic.finish()
 
-    def _add(self, topic: str, batch: pa.RecordBatch) -> Iterator[Built]:
+    def _add(self, topic: str, batch: pa.RecordBatch) -> Iterator[BuiltBatch]:
         builder = self._topics.get(topic)
         if builder is None:
             count = self._count_of(topic)

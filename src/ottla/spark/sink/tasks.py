@@ -1,9 +1,9 @@
-"""What Spark's tasks do for the sink: build batches, send them within the driver's transaction, report.
+"""The sink's work in Spark tasks: build batches, send them in the driver's transaction, report.
 
-They are small values that are pickled to the executors. Rules: only `Send` and `BuildAndSend` reach a broker,
-and they refuse to run twice within one transaction, since a partition's sequence numbers begin with 0 there
-once; building may be done again as often as Spark likes. A partition has one task that sends to it, or, on
-one machine, several that take turns.
+These small values are pickled to the executors. Rules: only `Send` and `BuildAndSend` reach a broker, and
+they refuse to run twice within one transaction, because a partition's sequence numbers start at 0 only once
+there; Spark may repeat the building as often as it likes. One task sends to a partition, or, on one machine,
+several tasks take turns.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ottla.host import HostClock
 from ottla.spark.sink.columns import Columns
 from ottla.spark.sink.errors import RetryRefused
 from ottla.spark.sink.options import SinkOptions
-from ottla.spark.sink.row_builder import Built, RowBuilder, slot_of
-from ottla.spark.sink.turns import Line, Turns
+from ottla.spark.sink.row_builder import BuiltBatch, RowBuilder, slot_of
+from ottla.spark.sink.turns import Turns, TurnSender
 
 BUILT_SCHEMA = "slot int, topic string, partition int, records int, data binary"
 _BUILT = pa.schema(
@@ -53,14 +53,14 @@ _REPORT = pa.schema(
 )
 TOO_MUCH = -1
 _GROUP_BYTES = 4 << 20
-"""How much of what is built goes to Spark at once."""
+"""The bytes of built batches that are passed to Spark at once."""
 
 QUERY_ID = "sql.streaming.queryId"
-"""Spark's local property with the id of the query that a task works for."""
+"""Spark's local property with the id of the query that a task belongs to."""
 
 
 def task_number() -> int:
-    """Which of the tasks of its stage this one is; 0 outside a task."""
+    """The task's number within its stage; 0 outside a task."""
     context = _context()
     return 0 if context is None else context.partitionId()
 
@@ -80,7 +80,7 @@ def _context() -> Any:
 
 @contextmanager
 def partition_counts(options: SinkOptions, known: Mapping[str, int]) -> Iterator[Callable[[str], int]]:
-    """A function that tells how many partitions a topic has; brokers are asked for what is not known."""
+    """A function that returns the partition count of a topic; it asks the brokers for unknown topics."""
     counts = dict(known)
     asked: list[Producer] = []
 
@@ -98,28 +98,29 @@ def partition_counts(options: SinkOptions, known: Mapping[str, int]) -> Iterator
             producer.close(timeout=0)
 
 
-def built_of(tables: Iterable[pa.RecordBatch]) -> Iterator[Built]:
-    """What `Build` gave, as it comes back from Spark."""
+def built_of(tables: Iterable[pa.RecordBatch]) -> Iterator[BuiltBatch]:
+    """Decode the output of `Build` when Spark returns it."""
     for table in tables:
         columns = (table["topic"], table["partition"], table["records"], table["data"])
         for topic, partition, records, data in zip(*columns, strict=True):
-            yield Built(topic.as_py(), partition.as_py(), records.as_py(), data.as_buffer())
+            yield BuiltBatch(topic.as_py(), partition.as_py(), records.as_py(), data.as_buffer())
 
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """Rows of an input partition into batches, for whoever sends them."""
+    """Builds batches from the rows of an input partition."""
 
     options: SinkOptions
     columns: Columns
     counts: Mapping[str, int]
     slots: int = 1
     bytes_max: int | None = None
-    """Give up where it is more: `TOO_MUCH` tells that in place of a slot, and nothing else counts then."""
+    """The limit, above which `Build` gives up: it yields `TOO_MUCH` as the slot, and the output is
+    discarded."""
     first: int | None = None
-    """The partition that rows without a key begin with; None: the number of the task says it."""
+    """The first partition for rows without a key; None uses the task's number."""
 
-    def built(self, rows: Iterable[pa.RecordBatch]) -> Iterator[Built]:
+    def built(self, rows: Iterable[pa.RecordBatch]) -> Iterator[BuiltBatch]:
         with partition_counts(self.options, self.counts) as count_of:
             first = task_number() if self.first is None else self.first
             builder = RowBuilder(self.options, self.columns, count_of, HostClock().now_ms, first)
@@ -128,14 +129,14 @@ class Build:
             yield from builder.finish()
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        group: list[Built] = []
+        group: list[BuiltBatch] = []
         size = total = 0
         for one in self.built(rows):
             group.append(one)
             size += len(one.data)
             total += len(one.data)
             if self.bytes_max is not None and total > self.bytes_max:
-                yield self._table([Built("", 0, 0, bytearray())]).set_column(
+                yield self._table([BuiltBatch("", 0, 0, bytearray())]).set_column(
                     0, _BUILT.field("slot"), pa.array([TOO_MUCH], pa.int32())
                 )
                 return
@@ -145,7 +146,7 @@ class Build:
         if group:
             yield self._table(group)
 
-    def _table(self, group: list[Built]) -> pa.RecordBatch:
+    def _table(self, group: list[BuiltBatch]) -> pa.RecordBatch:
         columns = [
             pa.array([slot_of(one.topic, one.partition, self.slots) for one in group], pa.int32()),
             pa.array([one.topic for one in group], pa.string()),
@@ -158,27 +159,27 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Batches to their partitions, within the transaction of the driver."""
+    """Sends batches to their partitions in the driver's transaction."""
 
     options: SinkOptions
     handle: Handle
     turns: Turns | None
-    """Where tasks take turns at partitions; None: each partition is one task's alone."""
+    """Turns of the tasks at partitions; None if each partition belongs to a single task."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield self.send(built_of(batches))
 
-    def send(self, batches: Iterable[Built]) -> pa.RecordBatch:
-        """Send them all and wait for the brokers; what was written where."""
+    def send(self, batches: Iterable[BuiltBatch]) -> pa.RecordBatch:
+        """Send all batches and wait for the acknowledgments; return a report of what was written."""
         self._refuse_retry()
         written: dict[tuple[str, int], tuple[int, int]] = {}
         producer: Producer | None = None
-        line: Line | None = None
+        line: TurnSender | None = None
         try:
             for one in batches:
                 if producer is None:
                     producer = Producer.join(self.handle, **_keywords(self.options.client))
-                    line = None if self.turns is None else Line(self.turns, producer)
+                    line = None if self.turns is None else TurnSender(self.turns, producer)
                 if line is None:
                     producer.send_batches(one.topic, [(one.partition, memoryview(one.data))])
                 else:
@@ -190,7 +191,7 @@ class Send:
                 line.finish()
         except BaseException:
             if producer is not None:
-                with suppress(AbortableError):  # what was lost, too, is because of the error that is raised
+                with suppress(AbortableError):  # follows from the error that is raised
                     producer.close(timeout=0)
             raise
         if producer is not None:
@@ -225,7 +226,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class BuildAndSend:
-    """Both at once, where one task has all rows, or tasks take turns."""
+    """Builds and sends in one step, when one task has all rows or tasks take turns."""
 
     build: Build
     send: Send
@@ -236,13 +237,13 @@ class BuildAndSend:
 
 @dataclass(frozen=True, slots=True)
 class SendPlainly:
-    """Rows to their partitions without a transaction: at least once."""
+    """Sends rows without a transaction: at least once."""
 
     build: Build
     client: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, rows: Iterable[pa.RecordBatch]) -> int:
-        """How many rows the brokers have taken."""
+        """Return the number of acknowledged rows."""
         written = 0
         with Producer({**self.build.options.client, **self.client}) as producer:
             deliveries = []

@@ -1,15 +1,16 @@
-"""The driver's side: one transaction for each batch, and the marker that tells which batch was the last.
+"""The driver's side of the sink: one transaction per batch, and a marker that records the last batch.
 
 The marker is an offset that the sink's own group commits within the batch's transaction: batch id + 1, with
-the query's id as its note. So a batch is done if and only if its marker is there, whoever died when.
+the query's id as metadata. So a batch is complete if and only if its marker exists, no matter which process
+died when.
 
-    prepare   take the transactional id over: the brokers abort what a dead attempt left and fence its tasks
-              read the marker, once no transaction is about to change it
+    prepare   initialize the transactional id: the brokers abort a dead attempt's transaction and fence its
+              tasks; then read the marker, once no transaction can change it any more
     (tasks write, with the producer id and epoch of the handle)
-    commit    the marker, then the end of the transaction; Spark notes the batch as done after that
+    commit    the marker, then the transaction; Spark records the batch as done after that
 
-Rules: no task writes before the marker is known; after any doubt the id is taken over anew, which gives a
-new epoch, so that no task of the attempt before can write any more.
+Rules: no task writes before the marker was read; after any doubt the driver initializes the transactional id
+again, which bumps the epoch and so fences the tasks of the previous attempt.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ _WARN_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """The last batch that is done, and the query that did it."""
+    """The last complete batch, and the query that wrote it."""
 
     query_id: str
     batch_id: int
 
 
 class SharedTransaction:
-    """A hold on a transactional id, and the transaction of one batch at a time."""
+    """Owns a transactional id and runs one transaction per batch."""
 
     def __init__(self, options: SinkOptions, monotonic: Callable[[], float] = time.monotonic) -> None:
         assert options.transactional_id is not None
@@ -66,8 +67,9 @@ class SharedTransaction:
         self._marker: Marker | None = None
         self._began = 0.0
         self._is_open = False
-        self._gives_epochs = False
-        """Whether the end of a transaction gives a new epoch (protocol 2), which fences its tasks."""
+        self._bumps_epoch = False
+        """Whether the end of a transaction bumps the epoch (transaction version 2), which fences its
+        tasks."""
 
     @property
     def producer(self) -> Producer:
@@ -75,20 +77,21 @@ class SharedTransaction:
         return self._producer
 
     def share(self) -> Handle:
-        """For the tasks that write."""
+        """The handle for the tasks that write."""
         handle = self.producer.transaction_handle()
-        self._gives_epochs = handle.protocol >= 2
+        self._bumps_epoch = handle.protocol >= 2
         return handle
 
     # Steps
 
     def prepare(self, query_id: str, batch_id: int) -> bool:
-        """Begin the transaction of a batch; False: the batch is done already, and nothing is begun."""
+        """Begin the transaction of a batch; return False, without a transaction, if the batch is already
+        written."""
         is_known = self._producer is not None
         self.begin()
         if not is_known:
             if self.options.topic is not None:
-                self.partitions_of(self.options.topic)  # the marker stands with the topic
+                self.partitions_of(self.options.topic)  # the marker is an offset of this topic
             self._marker = self._read_marker()
         if self._is_done(query_id, batch_id):
             self.close()
@@ -96,7 +99,7 @@ class SharedTransaction:
         return True
 
     def begin(self) -> None:
-        """Begin a transaction, and take the id over if that is not done yet."""
+        """Begin a transaction; initialize the transactional id first if needed."""
         if self._producer is None:
             properties = {**self.options.client, "transactional.id": self._id}
             self._producer = Producer(properties)
@@ -115,7 +118,7 @@ class SharedTransaction:
         self._began = self._monotonic()
 
     def partitions_of(self, topic: str) -> int:
-        """How many partitions a topic has; where brokers make topics that are asked for, it is made now."""
+        """The partition count of a topic. If brokers create topics automatically, this creates it."""
         try:
             return self.producer.partitions_for(topic)
         except (ClientError, KafkaError) as error:
@@ -123,7 +126,7 @@ class SharedTransaction:
             raise SinkError(f"Cannot write to topic {topic}: {error}") from error
 
     def commit(self, query_id: str | None = None, batch_id: int | None = None) -> None:
-        """Write the marker, unless there is no batch id, and end the transaction."""
+        """Commit the marker, if there is a batch id, and the transaction."""
         options = self.options
         producer = self.producer
         try:
@@ -140,18 +143,18 @@ class SharedTransaction:
         if batch_id is not None:
             self._marker = Marker(query_id or "", batch_id)
         self._warn_of_length()
-        if not self._gives_epochs:
+        if not self._bumps_epoch:
             self.close()
 
     def end(self) -> None:
-        """The commit itself: from its answer on the batch is there for all to see."""
+        """Commit the transaction: once the broker acknowledges it, readers see the batch."""
         try:
             self.producer.commit_transaction()
         except TimedOut:
             self.producer.commit_transaction()  # it goes on, and this waits once more
 
     def abandon(self) -> Exception | None:
-        """Abort what is open and let go of the id; what the brokers said to that, if it was an error."""
+        """Abort the open transaction and close the producer; return the broker's error, if any."""
         producer, self._producer = self._producer, None
         was_open, self._is_open = self._is_open, False
         if producer is None:
@@ -167,7 +170,7 @@ class SharedTransaction:
         return failure
 
     def close(self) -> None:
-        """Let go of the id; nothing that is open is ended, since there is nothing."""
+        """Close the producer; no transaction is open."""
         producer, self._producer = self._producer, None
         self._is_open = False
         if producer is not None:
@@ -194,7 +197,7 @@ class SharedTransaction:
         return Marker(found.metadata, found.offset - 1)
 
     def _is_done(self, query_id: str, batch_id: int) -> bool:
-        """Whether the marker has this batch; raises where it is of something else."""
+        """Whether the marker includes this batch; raises if the marker belongs to another query."""
         marker, options = self._marker, self.options
         if marker is not None and marker.query_id != query_id:
             if options.take_over:
@@ -230,7 +233,7 @@ class SharedTransaction:
 
     @property
     def seconds(self) -> float:
-        """How long the transaction has been open."""
+        """The age of the transaction."""
         return self._monotonic() - self._began
 
     @property
@@ -238,7 +241,7 @@ class SharedTransaction:
         return self._is_open and self.seconds * 1000 >= self.options.transaction_timeout_ms
 
     def explain(self, error: BaseException) -> SinkError | None:
-        """Abort after a failure of the tasks; what the brokers' answer shows to be behind it, if anything."""
+        """Abort after the tasks failed; return the cause if the broker's answer reveals one."""
         too_late = self._too_short() if self.is_overdue else None
         answer = self.abandon()
         if too_late is not None:
@@ -280,7 +283,7 @@ class SharedTransaction:
 
 
 def _is_fenced(error: BaseException | None) -> bool:
-    """Whether somebody else has the id, as far as this error tells."""
+    """Whether this error says that another producer has the transactional id."""
     while error is not None:
         if isinstance(error, _FENCED):
             return True

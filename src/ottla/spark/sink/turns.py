@@ -1,10 +1,10 @@
-"""Turns at a target partition, for tasks on one machine: all of them may write to it, one after the other.
+"""Turns at target partitions: on one machine, all tasks may write to a partition, one after the other.
 
-The tasks of a batch share a producer id and epoch, so a partition's sequence numbers are common to all. A
-file for each partition has the next number; who writes holds the file's lock, and gives it back when the
-brokers have all that it sent. Rules: while somebody writes, the file says so, and a task that ends in the
-middle leaves it like that, so nobody goes on behind what may be missing; a turn ends by the brokers' answers
-alone, whatever its task waits for meanwhile, so tasks that wait for each other's partitions all come on.
+The tasks of a batch share a producer id and epoch, so they also share each partition's sequence numbers. A
+file per partition stores the next number. A task locks the file while it writes, and unlocks it when the
+brokers have acknowledged all its sends. Rules: the file is marked while a task writes, and stays marked if
+the task fails midway, so that no task writes after a possible gap; the brokers' acknowledgments alone end a
+turn, whatever its task waits for, so tasks that wait for each other's partitions cannot deadlock.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from ottla.spark.sink.errors import TurnBroken
 if TYPE_CHECKING:
     from ottla.client.arrow import TableDelivery
     from ottla.client.producer.producer import Producer
-    from ottla.spark.sink.row_builder import Built
+    from ottla.spark.sink.row_builder import BuiltBatch
 
 _NUMBER = struct.Struct("<q")
 _TAKEN = -1
 SEQUENCES = 1 << 31
-"""How many numbers there are; behind the last comes 0 again."""
+"""The number of sequence numbers; after the last, 0 follows."""
 _SENDS_MAX = 8
-"""How many sends may follow the first ones of a turn while others wait for theirs."""
+"""The most sends after the first ones of a turn, while other tasks wait."""
 _WAITING_BYTES_MAX = 16 << 20
-"""What a task keeps for partitions at which others have their turn, before it waits for them."""
+"""The most bytes that a task keeps for partitions where others have the turn, before it blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """Where the turns of one transaction are kept: a directory of its own, on the machine of all tasks."""
+    """The files of one transaction's turns, in a directory on the machine that runs all tasks."""
 
     directory: str
 
@@ -51,7 +51,7 @@ class Turns:
         return turn
 
     def try_take(self, topic: str, partition: int, *, wait: bool = False) -> Turn | None:
-        """The turn at a partition; None: somebody has it, and it was not to be waited for."""
+        """The turn at a partition; None if another task has it and `wait` is false."""
         file = os.open(self._path(topic, partition), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -70,7 +70,7 @@ class Turns:
         return Turn(file, sequence)
 
     def written(self, topic: str, partition: int) -> int | None:
-        """How many records the turns so far have written to a partition; None: one was not ended."""
+        """The number of records written to a partition so far; None if a turn did not end properly."""
         try:
             file = os.open(self._path(topic, partition), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -83,7 +83,7 @@ class Turns:
 
     @property
     def count(self) -> int:
-        """At how many partitions there was a turn."""
+        """The number of partitions that had a turn."""
         return len(os.listdir(self.directory))
 
     def _path(self, topic: str, partition: int) -> Path:
@@ -97,22 +97,23 @@ def _read(file: int) -> int:
 
 
 class Turn:
-    """One turn. The task's thread sends, and the producer's thread ends it with the last answer."""
+    """One turn. The task's thread sends; the producer's thread ends the turn on the last acknowledgment."""
 
     def __init__(self, file: int, sequence: int) -> None:
         self.sequence = sequence
-        """The number of the first record."""
+        """The sequence number of the first record."""
         self._file = file
         self._next = sequence
         self._lock = threading.Lock()
         self._under_way = 1
-        """What is not answered, and one as long as the turn begins."""
+        """The number of unacknowledged sends, plus one during the first sends."""
         self._sends_left: int | None = None
-        """None: as many as there are, while the turn begins."""
+        """None during the first sends, which are not limited."""
         self._has_failed = False
 
     def send(self, send: Callable[[], TableDelivery], records: int) -> bool:
-        """Send within the turn; False: it is over or long enough, and the next one must be had."""
+        """Send within the turn; False if the turn has ended or reached its limit, and the caller needs a new
+        one."""
         with self._lock:
             if not self._under_way or self._sends_left == 0:
                 return False
@@ -130,7 +131,8 @@ class Turn:
 
     @contextmanager
     def beginning(self) -> Iterator[None]:
-        """Around the first sends: after them the turn ends with its last answer, and before by an error."""
+        """Wraps the first sends: afterwards the last acknowledgment ends the turn; an error ends it at
+        once."""
         try:
             yield
         except BaseException:
@@ -149,21 +151,22 @@ class Turn:
             if not self._has_failed:
                 os.pwrite(self._file, _NUMBER.pack(self._next), 0)
         finally:
-            os.close(self._file)  # which gives the lock back
+            os.close(self._file)  # releases the lock
 
 
-class Line:
-    """What one task sends in turns. Where another has the turn it goes on with other partitions meanwhile."""
+class TurnSender:
+    """Sends a task's batches in turns. While another task has a partition's turn, it sends to other
+    partitions."""
 
     def __init__(self, turns: Turns, producer: Producer) -> None:
         self._turns = turns
         self._producer = producer
         self._held: dict[tuple[str, int], Turn] = {}
-        self._waiting: dict[tuple[str, int], list[Built]] = {}
+        self._waiting: dict[tuple[str, int], list[BuiltBatch]] = {}
         self._waiting_bytes = 0
 
-    def send(self, one: Built) -> None:
-        """Send a batch now, or once it is this task's turn; those of a partition keep their order."""
+    def send(self, one: BuiltBatch) -> None:
+        """Send a batch now, or when the task gets the turn. The batches of a partition keep their order."""
         key = (one.topic, one.partition)
         held = self._held.get(key)
         if key not in self._waiting and held is not None and held.send(self._sending(one), one.records):
@@ -174,7 +177,7 @@ class Line:
             self._begin(place, wait=self._waiting_bytes > _WAITING_BYTES_MAX)
 
     def finish(self) -> None:
-        """Send what has waited."""
+        """Send all batches that wait for a turn."""
         for place in list(self._waiting):
             self._begin(place, wait=True)
 
@@ -190,5 +193,5 @@ class Line:
             for one in batches:
                 turn.send(self._sending(one), one.records)
 
-    def _sending(self, one: Built) -> Callable[[], TableDelivery]:
+    def _sending(self, one: BuiltBatch) -> Callable[[], TableDelivery]:
         return lambda: self._producer.send_batches(one.topic, [(one.partition, memoryview(one.data))])

@@ -1,12 +1,12 @@
-"""The sink as Spark's own write path has it: `df.write.format("ottla")`, `df.writeStream.format("ottla")`.
+"""The sink on Spark's own write path: `df.write.format("ottla")`, `df.writeStream.format("ottla")`.
 
 Spark gives a Python data source neither a shuffle nor the batch's number before its tasks run, so tasks
-cannot share a transaction here. They build batches and hand them to Spark as their commit messages; what
-commits sends them all from one process, in one transaction with the marker. That is exactly once with no
-condition on the tasks (retry, speculation and lost executors do no harm: only what commits reaches a broker),
-and it takes a batch through the driver: `spark.driver.maxResultSize` limits it. `ottla.spark.write_stream`
-has no such limit.
-With at-least-once tasks write by themselves, as those of Spark's own sink do.
+cannot share a transaction here. They build batches and pass them to Spark as commit messages; the committing
+process sends all of them in one transaction with the marker. That is exactly once without conditions on the
+tasks (retries, speculation and lost executors are harmless, since only the committing process writes to
+brokers), but each batch passes through the driver and `spark.driver.maxResultSize` limits it.
+`ottla.spark.write_stream` has no such limit. With at-least-once delivery tasks write directly, as those of
+Spark's own sink do.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ottla.spark.options import OptionError
 from ottla.spark.sink.columns import Columns, columns_of
 from ottla.spark.sink.errors import SinkError
 from ottla.spark.sink.options import SinkOptions, parse
-from ottla.spark.sink.row_builder import Built
+from ottla.spark.sink.row_builder import BuiltBatch
 from ottla.spark.sink.tasks import QUERY_ID, Build, SendPlainly, local_property
 from ottla.spark.sink.transaction import SharedTransaction
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rows(WriterCommitMessage):
-    """What one task has for the commit: its batches, or only how many rows it has written itself."""
+    """The commit message of a task: its batches, or only the number of rows that it wrote itself."""
 
     query_id: str
     records: int
@@ -45,8 +45,8 @@ class Rows(WriterCommitMessage):
 
 
 @dataclass(frozen=True, slots=True)
-class _Writing:
-    """What both writers have in common."""
+class _SharedWriter:
+    """The part that both writers share."""
 
     options: SinkOptions
     columns: Columns
@@ -65,17 +65,17 @@ class _Writing:
         try:
             self._send(transaction, messages)
         except Exception as error:
-            told = transaction.explain(error)
-            if told is None:
+            cause = transaction.explain(error)
+            if cause is None:
                 raise
-            raise told from error
+            raise cause from error
 
     def _send(self, transaction: SharedTransaction, messages: Sequence[WriterCommitMessage | None]) -> None:
         for message in messages:
             if not isinstance(message, Rows):
                 raise SinkError("A task did not report its rows: the batch is not committed.")
             for topic, partition, records, data in message.batches:
-                one = Built(topic, partition, records, bytearray(data))
+                one = BuiltBatch(topic, partition, records, bytearray(data))
                 transaction.producer.send_batches(one.topic, [(one.partition, memoryview(one.data))])
 
 
@@ -83,13 +83,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
     """The sink of a query."""
 
     def __init__(self, options: SinkOptions, columns: Columns) -> None:
-        self._writing = _Writing(options, columns)
+        self._writer = _SharedWriter(options, columns)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return self._writing.task(iterator)
+        return self._writer.task(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
-        options = self._writing.options
+        options = self._writer.options
         ids = {message.query_id for message in messages if isinstance(message, Rows)}
         if not options.is_exactly_once or not ids:
             return
@@ -101,59 +101,59 @@ class StreamWriter(DataSourceStreamArrowWriter):
         transaction = self.transaction()
         if not transaction.prepare(query_id, batchId):
             return
-        self._writing.send(transaction, messages)
+        self._writer.send(transaction, messages)
         transaction.commit(query_id, batchId)
         transaction.close()
 
     def transaction(self) -> SharedTransaction:
-        """What a batch is committed with: one for each, since each commit has a process of its own."""
-        return SharedTransaction(self._writing.options)
+        """A transaction for each batch, since Spark runs every commit in its own process."""
+        return SharedTransaction(self._writer.options)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
-        """Nothing was begun."""
+        """Nothing to abort: no transaction was begun."""
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """The sink of one frame: all of it in one transaction."""
+    """The sink of one frame, which is written in one transaction."""
 
     def __init__(self, options: SinkOptions, columns: Columns) -> None:
-        self._writing = _Writing(options, columns)
+        self._writer = _SharedWriter(options, columns)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return self._writing.task(iterator)
+        return self._writer.task(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        options = self._writing.options
+        options = self._writer.options
         records = sum(message.records for message in messages if isinstance(message, Rows))
         if not options.is_exactly_once or not records:
             return
         transaction = SharedTransaction(options)
         transaction.begin()
-        self._writing.send(transaction, messages)
+        self._writer.send(transaction, messages)
         transaction.commit()
         transaction.close()
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Nothing was begun."""
+        """Nothing to abort: no transaction was begun."""
 
 
-def named(options: SinkOptions) -> SinkOptions:
-    """The options of a write that has no next time: a name for its one transaction is made up."""
+def with_generated_id(options: SinkOptions) -> SinkOptions:
+    """Add a random transactional id for a write that never restarts."""
     if options.transactional_id or not options.is_exactly_once:
         return options
     return replace(options, transactional_id=f"ottla-spark-write-{uuid4()}")
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
-    """What `df.write.format("ottla")` makes."""
+    """The writer behind `df.write.format("ottla")`."""
     if overwrite:
         raise OptionError('A topic cannot be overwritten: use mode("append").')
-    chosen = named(parse(options, needs_id=False))
+    chosen = with_generated_id(parse(options, needs_id=False))
     return BatchWriter(chosen, columns_of(schema, chosen))
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
-    """What `df.writeStream.format("ottla")` makes."""
+    """The writer behind `df.writeStream.format("ottla")`."""
     if overwrite:
         raise OptionError('A topic only grows: use outputMode("append") or outputMode("update").')
     chosen = parse(options)

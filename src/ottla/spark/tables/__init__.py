@@ -1,10 +1,9 @@
-"""Tables that take each micro-batch once: functions for `writeStream.foreachBatch`.
+"""Tables that write each micro-batch once: functions for `writeStream.foreachBatch`.
 
     frame.writeStream.foreachBatch(PostgresTable(query="totals", connection=..., table="totals", key=["id"]))
 
-Spark runs a batch again when its driver ended between the write and Spark's own commit. Rule: what was
-written and the note that it was written become visible in one step, so that a batch which comes again is
-known and left out.
+Spark repeats a batch if its driver died between the write and Spark's own commit. Rule: the rows and the
+marker of a batch become visible together, so that a repeated batch is recognized and skipped.
 """
 
 from ottla.spark.tables.base import TableSink

@@ -1,7 +1,7 @@
-"""What all tables share: the name of the query, where its checkpoint's id comes from, and the seam for tests.
+"""The interface of all tables: the query's name, the checkpoint's id, and an observer for tests.
 
-Rule: a table is a value. It holds no connection between batches, so it can be pickled (Spark Connect runs it
-in a process of its own) and each batch stands by itself.
+Rule: a table is a value. It keeps no connection between batches, so it can be pickled (Spark Connect runs it
+in another process) and batches are independent.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ ANY_CHECKPOINT = "-"
 
 
 def _nothing(step: str) -> None:
-    """Nobody wants to know."""
+    """The default observer ignores all steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSink(ABC):
     """A function for foreachBatch that writes each batch once.
 
-    `query` names the writer and must stay the same from run to run. `observe` is told "written" when the rows
-    are there but not yet visible, and "committed" when they are.
+    `query` names the writer and must stay the same across runs. `observe` is called with "written" when the
+    rows are stored but not yet visible, and with "committed" when they are visible.
     """
 
     query: str
@@ -40,15 +40,15 @@ class TableSink(ABC):
 
     @abstractmethod
     def write(self, frame: DataFrame, marker: Marker) -> None:
-        """Write one batch and its marker in one step, or nothing if the table has it."""
+        """Write one batch and its marker atomically; do nothing if the table already has the batch."""
 
     @abstractmethod
     def forget(self) -> None:
-        """Let the table accept a new checkpoint; its rows stay. The query must not run meanwhile."""
+        """Make the table accept a new checkpoint; its rows stay. The query must not run meanwhile."""
 
 
 def checkpoint_of(frame: DataFrame) -> str:
-    """The id that Spark keeps in the checkpoint of the running query. Spark Connect does not tell it."""
+    """The id in the checkpoint of the running query. Spark Connect does not provide it."""
     if type(frame).__module__.startswith("pyspark.sql.connect"):
         return ANY_CHECKPOINT
     return str(frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID) or ANY_CHECKPOINT)

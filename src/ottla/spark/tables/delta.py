@@ -1,7 +1,7 @@
-"""Delta tables: Delta itself keeps the last batch of each writer (txnAppId, txnVersion) in its log.
+"""Delta tables: Delta's log itself stores the last batch of each writer (txnAppId, txnVersion).
 
-Rule: the writer's name for Delta is the query and its checkpoint, so batches of a new checkpoint are never
-taken for repeated ones; that the checkpoint is a new one is seen in the table's history and refused.
+Rule: the writer's name in Delta combines the query and its checkpoint, so batches of a new checkpoint are
+never mistaken for repeated ones; the table's history reveals a new checkpoint, which is refused.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
-_known: set[tuple[str, str, str]] = set()  # writers whose history was looked at: it takes a job of Spark's
+_known: set[tuple[str, str, str]] = set()  # writers with checked history, which costs a Spark job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaTable(TableSink):
-    """Batches appended to the Delta table at `path`. `optimize_batches` joins small files every so often."""
+    """Appends batches to the Delta table at `path`. Every `optimize_batches` batches it compacts small
+    files."""
 
     path: str
     partition_by: tuple[str, ...] = ()
@@ -46,7 +47,7 @@ class DeltaTable(TableSink):
         )
         if self.partition_by:
             writer = writer.partitionBy(*self.partition_by)
-        self.observe("written")  # Delta writes and commits in one call: nothing can be seen in between
+        self.observe("written")  # Delta writes and commits in one call
         try:
             writer.save(self.path)
         except PySparkException as error:
@@ -60,7 +61,7 @@ class DeltaTable(TableSink):
             spark.sql(f"OPTIMIZE delta.`{self.path}`")
 
     def forget(self) -> None:
-        """The history gets a note that the next checkpoint may be another."""
+        """Add a note to the history that allows another checkpoint next."""
         from pyspark.sql import SparkSession
 
         spark = SparkSession.getActiveSession()
@@ -77,12 +78,12 @@ class DeltaTable(TableSink):
 
 
 def last_marker(spark: SparkSession, path: str, query: str) -> Marker | None:
-    """The newest marker of this query in the table's history; None where there is none."""
+    """The newest marker of this query in the table's history; None if there is none."""
     from pyspark.errors import AnalysisException
 
     try:
         texts = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").select("userMetadata").collect()
-    except AnalysisException:  # there is no table yet
+    except AnalysisException:  # the table does not exist yet
         return None
     markers = (Marker.from_text(text) for (text,) in texts if text and '"checkpoint"' in text)
     return next((marker for marker in markers if marker.query == query), None)

@@ -1,8 +1,8 @@
-"""Iceberg tables by pyiceberg: rows, and the marker as a property of the table, in one commit.
+"""Iceberg tables by pyiceberg: the rows, and the marker as a table property, in one commit.
 
-The snapshot of a batch says whose it is, too (`ottla.query`, `ottla.checkpoint`, `ottla.batch`); the property
-is what is asked, since snapshots expire. Rows come through the driver as Arrow. Rule: a commit that another
-writer's got in before is tried again from the start, the question for the marker included.
+The snapshot of a batch records its query, too (`ottla.query`, `ottla.checkpoint`, `ottla.batch`), but only
+the property is read, since snapshots expire. Rows pass through the driver as Arrow. Rule: a commit that loses
+to another writer is retried from the start, including the check of the marker.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ATTEMPTS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IcebergTable(TableSink):
-    """Batches appended to `table` (namespace.name) of a catalog, whose properties are pyiceberg's."""
+    """Appends batches to `table` (namespace.name) of a catalog with pyiceberg's properties."""
 
     table: str
     catalog: Mapping[str, str] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class IcebergTable(TableSink):
 
 
 def _for_iceberg(rows: Any) -> Any:
-    """Times as Iceberg has them: in UTC, or without a zone."""
+    """Convert times to UTC, or to times without a zone, as Iceberg requires."""
     import pyarrow as pa
 
     fields = [

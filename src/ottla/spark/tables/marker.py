@@ -1,8 +1,8 @@
-"""What a table remembers of the query that writes it, and what follows for a batch that arrives.
+"""The marker of a table: the last batch it has, and the decision to write, skip or refuse the next.
 
-Spark repeats one batch only: the last one. Rule: a batch that the marker has is left out, a later one is
-written, and whatever else arrives (an older one, or one of another checkpoint, whose numbers mean other rows)
-is refused before anything is written.
+Spark repeats only the last batch. Rule: a batch that the marker includes is skipped, the next one is written,
+and any other (an older one, or one of another checkpoint, whose numbers mean other rows) is refused before
+anything is written.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-RELEASED = ""  # a checkpoint that no query has: the next one may be any
+RELEASED = ""  # no query's checkpoint: accepts any next one
 
 
 class TableError(RuntimeError):
-    """A table cannot take a batch; the message says why and what to do."""
+    """A table cannot accept a batch; the message says why and what to do."""
 
 
 class CheckpointChanged(TableError):
@@ -23,7 +23,7 @@ class CheckpointChanged(TableError):
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """The last batch that a table has, of which query (its name) and of which checkpoint (Spark's id)."""
+    """The last batch of a table, with its query (by name) and checkpoint (by Spark's id)."""
 
     query: str
     checkpoint: str
@@ -39,7 +39,7 @@ class Marker:
 
 
 def is_done(found: Marker | None, arriving: Marker, table: str) -> bool:
-    """Whether the table has this batch already; CheckpointChanged where it cannot know."""
+    """Whether the table has this batch already; raises CheckpointChanged if it cannot know."""
     if found is None:
         return False
     if found.query != arriving.query:

@@ -1,12 +1,12 @@
-"""Parquet files: a directory for each batch, named by its number, that appears whole or not at all.
+"""Parquet files: one directory per batch, named by its number, that appears atomically.
 
     path/batch=7/part-*.parquet      what readers see; spark.read, pyarrow and DuckDB find `batch` as a column
-    path/_ottla/                     what they pass over: the owner's marker, and batches on their way
+    path/_ottla/                     hidden from readers: the marker, and unfinished batches
 
-A batch is written under `_ottla` and then renamed, which a file system does in one step. Rule: a directory
-that has its final name is complete and is never written again; what is under `_ottla` may be thrown away.
-Many small batches are joined into one directory when `compact_batches` of them are there. That is decided by
-one file (`compaction.json`), so that a joining that breaks off is finished by the next batch.
+A batch is written below `_ottla` and then renamed, which is atomic. Rule: a directory with its final name is
+complete and never changes; anything below `_ottla` may be deleted. Every `compact_batches` batches are
+compacted into one directory. A single file (`compaction.json`) decides that, so the next batch finishes an
+interrupted compaction.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FILE_BYTES = 128 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetTable(TableSink):
-    """Batches as Parquet below `path`. `files` limits the files of a batch; 0 leaves it to Spark."""
+    """Writes batches as Parquet below `path`. `files` limits the files per batch; 0 leaves it to Spark."""
 
     path: str
     partition_by: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class ParquetTable(TableSink):
                 place.compact(frame.sparkSession, self.partition_by)
 
     def forget(self) -> None:
-        """The rows stay, under numbers below zero, which no batch of the new checkpoint will have."""
+        """Keep the rows under negative numbers, which no batch of the new checkpoint will have."""
         place = Place.open(self.path)
         place.finish_compaction()
         for number in sorted((batch for batch in place.batches() if batch >= 0), reverse=True):
@@ -79,7 +79,7 @@ class ParquetTable(TableSink):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The directory of a table, on the file system that its address names."""
+    """The directory of a table, on the file system of its address."""
 
     system: Any
     root: str
@@ -100,7 +100,7 @@ class Place:
         return cls(system, root, address.removesuffix("/")[: -len(root.rstrip("/"))])
 
     def address(self, path: str) -> str:
-        """The path as Spark takes it."""
+        """The path in Spark's form."""
         return f"{self.scheme or 'file://'}{path}"
 
     def hidden(self, name: str) -> str:
@@ -110,7 +110,7 @@ class Place:
         return f"{self.root}/{_COLUMN}={number}"
 
     def batches(self) -> list[int]:
-        """The numbers of the batches that readers see."""
+        """The numbers of the visible batches."""
         from pyarrow import fs
 
         names = (info.base_name for info in self.system.get_file_info(fs.FileSelector(self.root)))
@@ -132,7 +132,7 @@ class Place:
             return bytes(stream.read()).decode()
 
     def write_text(self, name: str, text: str) -> None:
-        """In one step: readers of the file see the old text or the new one."""
+        """Write atomically: readers see the old text or the new one."""
         new = self.hidden(f"{name}.new")
         with self.system.open_output_stream(new) as stream:
             stream.write(text.encode())
@@ -151,7 +151,7 @@ class Place:
             self.system.delete_file(path)
 
     def compact(self, spark: SparkSession, partition_by: tuple[str, ...] = ()) -> int:
-        """Join all batches but the last, which may still come again; how many were joined."""
+        """Compact all batches but the last, which Spark may repeat; return their number."""
         from pyarrow import fs
 
         joined = sorted(self.batches())[:-1]
@@ -176,13 +176,13 @@ class Place:
         return len(joined)
 
     def finish_compaction(self) -> None:
-        """Put what was joined in place of its parts. May break off anywhere and be called again."""
+        """Replace the compacted batches with their result. Safe to interrupt anywhere and to repeat."""
         text = self.read_text("compaction.json")
         if text is None:
             return
         joined = [int(number) for number in json.loads(text)["joined"]]
         staged = self.hidden("compacted")
-        if self.exists(staged):  # else it has its name already, and that must not be removed
+        if self.exists(staged):  # otherwise it is renamed already and must stay
             for number in joined:
                 self.remove(self.batch(number))
             self.move(staged, self.batch(joined[-1]))

@@ -1,11 +1,11 @@
 """PostgreSQL: rows by COPY, and the marker, in one transaction.
 
-    ottla_batches (query, target, checkpoint, batch)     the marker of each query and table
+    ottla_batches (query, target, checkpoint, batch)     the marker per query and table
 
-With a key rows go into a temporary table and from there into the table, each key once: the last row of a
-batch wins, or the one with the greatest `version`, and an older version does not replace a newer one. Rule:
-the marker's row is locked before anything is written, so that of two drivers with one checkpoint the second
-one sees what the first has done.
+With a key, rows pass through a temporary table and are merged by key: the last row of a batch wins, or the
+one with the greatest `version`, and an older version never replaces a newer one. Rule: the marker's row is
+locked before anything is written, so that of two drivers with the same checkpoint the second sees the first
+one's batches.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MARKERS = (
     "CREATE TABLE IF NOT EXISTS ottla_batches (query TEXT, target TEXT, checkpoint TEXT NOT NULL, "
     "batch BIGINT NOT NULL, PRIMARY KEY (query, target))"
 )
-_LOCK = 7_302_011_966_270_301  # any number that nobody else takes
+_LOCK = 7_302_011_966_270_301  # an arbitrary number
 _ROWS = "ottla_rows"
 _ORDER = "ottla_row"
 _CHUNK_ROWS = 65_536
@@ -32,7 +32,7 @@ _CHUNK_ROWS = 65_536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresTable(TableSink):
-    """Batches into `table`, which is made if it is not there. `connection` is a text as libpq has it."""
+    """Writes batches to `table`, which is created if missing. `connection` is a libpq connection string."""
 
     connection: str
     table: str
@@ -45,7 +45,7 @@ class PostgresTable(TableSink):
         with self._connect() as connection:
             if self._is_done(connection, marker):
                 return
-            connection.rollback()  # the rows may take a while: hold no lock meanwhile
+            connection.rollback()  # fetching the rows may take long; hold no lock meanwhile
             rows = for_postgres(frame).toArrow()
             if self._is_done(connection, marker):
                 return
@@ -89,11 +89,11 @@ class PostgresTable(TableSink):
             raise TableError(f"Cannot connect to PostgreSQL: {str(error).strip()}") from error
 
     def _prepare(self, connection: Any) -> None:
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))  # two may not make it at once
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))  # only one may create it
         connection.execute(_MARKERS)
 
     def _is_done(self, connection: Any, marker: Marker) -> bool:
-        """Whether the batch is there. From here to the commit nobody else writes for this query."""
+        """Whether the batch is stored. Locks out other writers of this query until the commit."""
         self._prepare(connection)
         names = (self.query, self.table)
         connection.execute(
@@ -125,7 +125,7 @@ class PostgresTable(TableSink):
 
 
 def _copy(connection: Any, target: str, names: list[str], rows: Any) -> None:
-    """An empty field is NULL and a quoted one is a text, in what Arrow writes and in what COPY reads."""
+    """Copy rows as CSV: both Arrow and COPY read an empty field as NULL and a quoted one as text."""
     import pyarrow as pa
     from pyarrow import csv
 

@@ -1,6 +1,6 @@
-"""Rows for databases: the SQL type of each of Spark's types, and frames made of what a database can take.
+"""Rows for databases: the SQL type of each Spark type, and conversion of frames.
 
-Rule: what no column of the database holds as it is (arrays, structs, maps) becomes JSON, on the executors.
+Rule: executors convert types that the database lacks (arrays, structs, maps) to JSON.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NESTED = ("struct", "array", "map")
 
 
 def quoted(name: str) -> str:
-    """An identifier; a dot separates a schema from its table."""
+    """Quote an identifier; a dot separates the schema from the table."""
     return ".".join('"' + part.replace('"', '""') + '"' for part in name.split("."))
 
 
@@ -49,7 +49,7 @@ def column(name: str) -> str:
 
 
 def sql_type(data_type: DataType, types: dict[str, str]) -> str:
-    """The type of a column in a database."""
+    """The SQL type of a column."""
     from pyspark.sql.types import DecimalType
 
     if isinstance(data_type, DecimalType) and types is POSTGRES:
@@ -58,7 +58,7 @@ def sql_type(data_type: DataType, types: dict[str, str]) -> str:
 
 
 def create_table(table: str, schema: StructType, key: Sequence[str], types: dict[str, str]) -> str:
-    """The statement that makes the table for rows of this schema."""
+    """The statement that creates a table for rows of this schema."""
     lines = [f"{column(field.name)} {sql_type(field.dataType, types)}" for field in schema]
     if key:
         lines.append(f"PRIMARY KEY ({', '.join(map(column, key))})")
@@ -66,7 +66,7 @@ def create_table(table: str, schema: StructType, key: Sequence[str], types: dict
 
 
 def check_columns(wanted: Iterable[str], names: Sequence[str], what: str) -> None:
-    """TableError where a column is named that the rows do not have."""
+    """Raise TableError for a column that the rows do not have."""
     from ottla.config.names import nearest
 
     for name in wanted:
@@ -77,7 +77,7 @@ def check_columns(wanted: Iterable[str], names: Sequence[str], what: str) -> Non
 
 
 def for_postgres(frame: DataFrame) -> DataFrame:
-    """A frame of which Arrow's CSV is what COPY reads."""
+    """A frame whose CSV form, as Arrow writes it, is valid for COPY."""
     from pyspark.sql import functions as f
 
     def made(name: str, kind: str) -> Any:
@@ -94,7 +94,7 @@ def for_postgres(frame: DataFrame) -> DataFrame:
 
 
 def for_sqlite(frame: DataFrame) -> DataFrame:
-    """A frame of numbers, texts and bytes, which is what SQLite has. Times are texts in UTC that sort."""
+    """A frame of numbers, strings and bytes, the types of SQLite. Times are sortable UTC strings."""
     from pyspark.sql import functions as f
 
     def made(name: str, kind: str) -> Any:

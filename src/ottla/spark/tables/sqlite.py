@@ -1,7 +1,7 @@
-"""SQLite: rows and the marker in one transaction of a database file, for one machine.
+"""SQLite: rows and the marker in one transaction of a database file, on one machine.
 
-Rule: the transaction is IMMEDIATE, so that of two drivers with one checkpoint the second waits, and then sees
-what the first has done.
+Rule: the transaction is IMMEDIATE, so that of two drivers with the same checkpoint the second waits and then
+sees the first one's batches.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BUSY_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqliteTable(TableSink):
-    """Batches into `table` of the file `database`; both are made if they are not there."""
+    """Writes batches to `table` in the file `database`; both are created if missing."""
 
     database: str
     table: str
@@ -41,7 +41,7 @@ class SqliteTable(TableSink):
         with self._transaction() as connection:
             if is_done(self._marker(connection), marker, self.table):
                 return
-        rows = for_sqlite(frame).toArrow()  # outside: it may take a while, and others may write meanwhile
+        rows = for_sqlite(frame).toArrow()  # outside the transaction: it may take long
         with self._transaction() as connection:
             if is_done(self._marker(connection), marker, self.table):
                 return
@@ -72,7 +72,7 @@ class SqliteTable(TableSink):
             yield connection
             connection.execute("COMMIT")
         finally:
-            connection.close()  # what was not committed is rolled back
+            connection.close()  # rolls back uncommitted rows
 
     def _marker(self, connection: sqlite3.Connection) -> Marker | None:
         found = connection.execute(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ottla.testing.world.process import Process
 
-EPOCH_MS = 1_767_225_600_000  # 2026-01-01: where every world begins
+EPOCH_MS = 1_767_225_600_000  # 2026-01-01: the start of every world
 
 
 class SimulatedClock:
-    """Fills `ottla.ports.Clock`. `offset_ms` moves the time of day alone; a drift (`Process.set_rate`) moves
-    durations too, with every timer of the process."""
+    """Implements `ottla.ports.Clock`. `offset_ms` shifts only the time of day; a drift (`Process.set_rate`)
+    affects durations, too, and so every timer of the process."""
 
     __slots__ = ("_process", "_start", "offset_ms")
 
@@ -29,5 +29,5 @@ class SimulatedClock:
         return process.local_time(process.loop.now) if process.drifts else process.loop.now
 
     def jump(self, milliseconds: int) -> None:
-        """Set the time of day forward, or back."""
+        """Set the time of day forward or back."""
         self.offset_ms += milliseconds

@@ -1,13 +1,13 @@
-"""A disk of the simulated world, and its faults. It needs no world:
+"""A simulated disk and its faults. It needs no world:
 
     disk = SimulatedDisk(random.Random(7))
     ...                                            # use it as any ottla.ports.Disk
-    for state in crash_states(disk.storage):       # what may be left after a loss of power now
+    for state in crash_states(disk.storage):       # the possible states after a power loss now
         recover(SimulatedDisk(random.Random(8), storage=state))
 
-`Storage` (see `storage.py`) is the content, which outlives programs; `SimulatedDisk` is one program's way to
-it, and ends with it: `die()` makes every later call raise `Crashed`. Faults: `fail(...)` has calls raise
-OSError, `storage.quota_bytes` fills the disk, a failing fsync loses the pages as Linux does, `flip_bit`
+`Storage` (see `storage.py`) is the content, which outlives programs; a `SimulatedDisk` is one program's
+access to it and dies with it: after `die()` every call raises `Crashed`. Faults: `fail(...)` makes calls
+raise OSError, `storage.quota_bytes` fills the disk, a failing fsync loses the pages as on Linux, `flip_bit`
 damages a file, `delay_s` slows blocking work and `slow_call` any call, `crash_at` ends the program within its
 n-th change from now.
 """
@@ -29,34 +29,43 @@ from ottla.testing.world.storage import (
     Directory,
     Inode,
     Model,
-    Naming,
+    NameChange,
     Storage,
     crash_states,
     power_losses,
 )
 
-__all__ = ["Change", "Fault", "Model", "Naming", "SimulatedDisk", "Storage", "crash_states", "power_losses"]
+__all__ = [
+    "Change",
+    "Fault",
+    "Model",
+    "NameChange",
+    "SimulatedDisk",
+    "Storage",
+    "crash_states",
+    "power_losses",
+]
 
 _T = TypeVar("_T")
 _FREE_BYTES = 1 << 40
 _DIRECTORY_BYTES = 4096
-_OPEN_FILES_MAX = 64  # so few that simulations meet the bound
+_OPEN_FILES_MAX = 64  # low, so that simulations reach the limit
 
 
 @dataclass(slots=True)
 class Fault:
-    """Calls that fail: `operation` is the name of a method ("pwrite", "fsync", "open", ...), or "*"."""
+    """Makes calls fail: `operation` is the name of a method ("pwrite", "fsync", "open", ...), or "*"."""
 
     operation: str
     path_part: str = ""
     error: int = errno.EIO
     probability: float = 1.0
     times: int | None = None
-    """How often it happens; None: until it is taken away."""
+    """How often it happens; None: until it is removed."""
 
 
 class SimulatedFile:
-    """Fills `ottla.ports.File`."""
+    """Implements `ottla.ports.File`."""
 
     __slots__ = ("__weakref__", "_disk", "_holds", "_inode", "_is_closed", "_is_parked", "path")
 
@@ -119,7 +128,7 @@ class SimulatedFile:
 
 
 class SimulatedMappedFile:
-    """Fills `ottla.ports.MappedFile`. What is written to the view reaches the file at `flush` and `close`."""
+    """Implements `ottla.ports.MappedFile`. Writes to the view reach the file at `flush` and `close`."""
 
     __slots__ = ("_before", "_bytes", "_disk", "_inode", "path", "view")
 
@@ -160,11 +169,11 @@ class SimulatedMappedFile:
 
 
 class SimulatedDisk:
-    """Fills `ottla.ports.Disk`."""
+    """Implements `ottla.ports.Disk`."""
 
     def __init__(
         self,
-        chance: random.Random,
+        rng: random.Random,
         *,
         storage: Storage | None = None,
         model: Model = "posix",
@@ -173,21 +182,22 @@ class SimulatedDisk:
         self.storage = storage if storage is not None else Storage(model)
         self.faults: list[Fault] = []
         self.delay_s = (0.0001, 0.005)
-        """Blocking work takes at least and at most so long, of virtual time."""
+        """The minimum and maximum duration of blocking work, in virtual seconds."""
         self.slow_call: Callable[[str, str], None] | None = None
         """Called with the operation and the path before each call."""
         self.crash_at: tuple[int, Callable[[], None]] | None = None
-        """(n, call): with the n-th change from now on, `call` ends this program, and `Crashed` is raised."""
+        """(n, call): the n-th change from now on calls `call`, which ends this program, and raises
+        `Crashed`."""
         self.operations = 0
         self.is_dead = False
-        self._chance = chance
+        self._chance = rng
         self._now_ms = now_ms
         self._locks: set[str] = set()
 
     # Faults
 
     def die(self) -> None:
-        """The program has ended."""
+        """Mark the program as dead."""
         self.is_dead = True
 
     def check_alive(self) -> None:
@@ -203,20 +213,20 @@ class SimulatedDisk:
         probability: float = 1.0,
         times: int | None = None,
     ) -> Fault:
-        """Have calls fail from now on; take the fault out of `faults` to end it."""
+        """Make calls fail from now on; remove the fault from `faults` to end it."""
         fault = Fault(operation, path_part, error, probability, times)
         self.faults.append(fault)
         return fault
 
     def flip_bit(self, path: str, bit: int) -> None:
-        """Damage a file on the disk, and what programs read of it."""
+        """Damage a file, both on the disk and in the cache."""
         inode = self._inode(path)
         for content in (inode.content, inode.stable):
             if bit // 8 < len(content):
                 content[bit // 8] ^= 1 << (bit % 8)
 
     def step(self, operation: str, path: str) -> None:
-        """Every call goes through here, before it does anything."""
+        """Called first by every operation."""
         if self.is_dead:
             raise Crashed
         self.operations += 1
@@ -246,7 +256,7 @@ class SimulatedDisk:
                 raise OSError(fault.error, os.strerror(fault.error), path)
 
     def store(self, path: str, inode: Inode, position: int, data: bytes) -> None:
-        """Write, as far as there is room."""
+        """Write as much as the quota allows."""
         storage = self.storage
         growth = position + len(data) - len(inode.content)
         if storage.quota_bytes is not None and growth > 0:
@@ -325,7 +335,7 @@ class SimulatedDisk:
         )
 
     def find_file(self, path: str) -> Inode:
-        """The content that a parked file finds when it is opened again."""
+        """The content of a parked file when it is opened again."""
         self.step("open", path)
         return self._inode(path)
 
@@ -403,7 +413,7 @@ class SimulatedDisk:
             node = found
 
     def mount(self, path: str) -> None:
-        """Make an empty directory that is a file system of its own."""
+        """Create an empty directory that is a separate file system."""
         self.make_directory(path)
         self.storage.mount(self._directory(path))
 
@@ -479,22 +489,22 @@ class SimulatedDisk:
         return _OPEN_FILES_MAX
 
     def offload(self, work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
-        """The work is done in one go after a while, and its outcome is known a while later."""
+        """Run the work at once after a delay; its result arrives after another delay."""
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[_T] = loop.create_future()
         least, most = self.delay_s
 
         def run() -> None:
             if outcome.cancelled():
-                return  # a pool would not have begun with it either
+                return  # a thread pool would not have started it, either
             try:
                 result = work(*arguments)
             except Crashed:
                 raise
-            except BaseException as error:  # noqa: BLE001 - handed to whoever waits
-                loop.call_later(self._wait(least, most), _settle, outcome, None, error)
+            except BaseException as error:  # noqa: BLE001 - passed to the waiting caller
+                loop.call_later(self._wait(least, most), _complete, outcome, None, error)
             else:
-                loop.call_later(self._wait(least, most), _settle, outcome, result, None)
+                loop.call_later(self._wait(least, most), _complete, outcome, result, None)
 
         loop.call_later(self._wait(least, most), run)
         return outcome
@@ -509,7 +519,7 @@ class SimulatedDisk:
         return
 
 
-def _settle(outcome: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+def _complete(outcome: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
     if outcome.done():
         return
     if error is not None:

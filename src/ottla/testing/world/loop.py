@@ -1,11 +1,11 @@
-"""An event loop of virtual time: the clock jumps to the next timer, and a seed decides who is next.
+"""An event loop on virtual time: the clock jumps to the next timer, and a seed decides the order of events.
 
-What may be shuffled, and what not: asyncio and uvloop promise that `call_soon` is first in, first out, and
-code rightly builds on it, so within a process that order holds here too. Between processes there is no order:
-whenever several have something to do, the seed picks who is next, and that one does all that is ready, as a
-turn of a real loop would. Timers of one process that are due at the same instant come in any order, bytes
-of different connections too (see `network.py`), and blocking work ends whenever the seed says (`disk.py`).
-Callbacks take no time; `Process.stall` makes them take some.
+asyncio and uvloop promise that `call_soon` is first in, first out, and code may rely on it, so this loop
+keeps that order within a process. Between processes there is no order: if several are ready, the seed picks
+one, which runs all its ready callbacks, as one turn of a real loop would. Timers of one process that are due
+at the same instant fire in any order, bytes of different connections arrive in any order (see `network.py`),
+and the seed decides when blocking work ends (`disk.py`). Callbacks take no time; `Process.stall` makes them
+take some.
 
 Real threads, sockets, signals and child processes are refused.
 """
@@ -27,34 +27,34 @@ from ottla.testing.world.process import PROCESS, Process
 TURNS_AT_ONE_INSTANT_MAX = 200_000
 _CANCELLED_MIN = 1_000
 _NOT_BEFORE_S = 1e-6
-"""Added where a drifting clock is reckoned back, so that rounding makes no timer early."""
+"""Added when a drifting clock is converted back, so that rounding makes no timer early."""
 
 _Due = tuple[float, float, int, asyncio.TimerHandle | None, Process]
 
 
 class WorldError(RuntimeError):
-    """The world itself cannot go on."""
+    """The simulation cannot continue."""
 
 
 class Deadlock(WorldError):
-    """Nobody has anything to do, and no timer is set."""
+    """No process is ready, and no timer is set."""
 
 
 class Livelock(WorldError):
-    """Something goes round and round without time passing."""
+    """Callbacks keep running without time passing."""
 
 
 class Refused(WorldError):
-    """Code asked for the real world, which is not here."""
+    """Code tried to use the real world, which the simulation does not provide."""
 
 
 class Crashed(BaseException):
-    """Raised in code of a process that has just died in mid-call. No handler of it may matter."""
+    """Raised in code of a process that has just died within a call. No handler may catch it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unhandled:
-    """An exception that nobody caught, or an error that the code logged. As text it has the traceback."""
+    """An exception that nobody caught, or an error that the code logged; `str` includes the traceback."""
 
     at: float
     process: str
@@ -67,7 +67,7 @@ class Unhandled:
 
 
 class _Handle(asyncio.Handle):
-    """asyncio's, less what it does for debugging: a story makes half a million of them."""
+    """asyncio's handle without its debugging support: a simulation creates half a million of them."""
 
     __slots__ = ()
     _repr = None
@@ -88,7 +88,7 @@ class _Handle(asyncio.Handle):
 
 
 class _Timer(asyncio.TimerHandle):
-    """A timer by the world's time."""
+    """A timer in the world's time."""
 
     __slots__ = ()
     _repr = None
@@ -108,7 +108,7 @@ class _Timer(asyncio.TimerHandle):
         self._args = args
         self._cancelled = False
         self._when = when
-        self._scheduled = True  # until it is due: the loop is told when it is cancelled before
+        self._scheduled = True  # the loop counts timers that are cancelled before they are due
 
     def cancel(self) -> None:
         if not self._cancelled:
@@ -119,7 +119,7 @@ class _Timer(asyncio.TimerHandle):
 
 
 class _LocalTimer(_Timer):
-    """A timer by the clock of its process, which may drift."""
+    """A timer in the time of its process, whose clock may drift."""
 
     __slots__ = ()
 
@@ -127,14 +127,14 @@ class _LocalTimer(_Timer):
 class WorldLoop(asyncio.BaseEventLoop):
     """The loop of all processes of one world."""
 
-    def __init__(self, chance: random.Random, *, start: float = 1_000.0) -> None:
+    def __init__(self, rng: random.Random, *, start: float = 1_000.0) -> None:
         super().__init__()
         self.now = self.start = start
         self.turns = 0
         self.root = Process(self, "world", "world")
         self.current = self.root
         self.unhandled: list[Unhandled] = []
-        self._chance = chance.random
+        self._chance = rng.random
         self._timers: list[_Due] = []
         self._timer_number = 0
         self._timers_cancelled = 0
@@ -147,7 +147,7 @@ class WorldLoop(asyncio.BaseEventLoop):
     # Scheduling
 
     def time(self) -> float:
-        """Seconds, as the process that asks sees them."""
+        """Seconds on the clock of the calling process."""
         process = self.current
         return process.local_time(self.now) if process.drifts else self.now
 
@@ -196,7 +196,7 @@ class WorldLoop(asyncio.BaseEventLoop):
     ) -> asyncio.TimerHandle:
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
-    get_debug = staticmethod(bool)  # False, and asked for by every future
+    get_debug = staticmethod(bool)  # returns False; every future calls it
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         self._timers_cancelled += 1
@@ -206,13 +206,13 @@ class WorldLoop(asyncio.BaseEventLoop):
             self._timers_cancelled = 0
 
     def enqueue(self, process: Process) -> None:
-        """It may run again: let it have its turn if it has something to do."""
+        """The process may run: queue it if it has something to do."""
         if process.ready and not process.is_queued and not process.is_dead:
             process.is_queued = True
             self._runnable.append(process)
 
     def call_in(self, process: Process, callback: Callable[..., object], *args: Any) -> None:
-        """`call_soon` in a process, from outside of it."""
+        """`call_soon` in a process, from outside."""
         if not process.is_dead:
             process.ready.append(_Handle(callback, args, self, process.context))
             self.enqueue(process)
@@ -220,7 +220,7 @@ class WorldLoop(asyncio.BaseEventLoop):
     def call_in_at(
         self, process: Process, when: float, callback: Callable[..., object], *args: Any
     ) -> asyncio.TimerHandle:
-        """A timer in a process, from outside of it, by the world's time."""
+        """A timer in a process, from outside, in the world's time."""
         handle = _Timer(when, callback, args, self, process.context)
         self._push(when, handle, process)
         return handle
@@ -240,14 +240,14 @@ class WorldLoop(asyncio.BaseEventLoop):
     # Running
 
     def _run_once(self) -> None:
-        """Turn after turn, until the loop shall stop."""
-        runnable, chance, root = self._runnable, self._chance, self.root
+        """Run turns until the loop is stopped."""
+        runnable, rng, root = self._runnable, self._chance, self.root
         while not self._stopping:  # type: ignore[attr-defined]
             while not runnable:
                 self._advance()
             process = runnable.pop()
             if runnable:
-                at = int(chance() * (len(runnable) + 1))
+                at = int(rng() * (len(runnable) + 1))
                 if at < len(runnable):
                     process, runnable[at] = runnable[at], process
             ready = process.ready
@@ -268,12 +268,12 @@ class WorldLoop(asyncio.BaseEventLoop):
                             handle._context.run(handle._callback, *handle._args)
                         except (SystemExit, KeyboardInterrupt):
                             raise
-                        except BaseException as error:  # noqa: BLE001 - told, as asyncio does
+                        except BaseException as error:  # noqa: BLE001 - reported, as asyncio does
                             message = f"Exception in callback {handle._callback}"
                             self.call_exception_handler({"message": message, "exception": error})
                         if process.is_dead or process.is_paused:
                             break
-                handle = None  # an exception that is kept keeps this frame, and so the last task
+                handle = None  # a stored exception keeps this frame alive, and so the task
             finally:
                 self.current = root
             if ready and process.may_run:
@@ -288,7 +288,7 @@ class WorldLoop(asyncio.BaseEventLoop):
         )
 
     def _advance(self) -> None:
-        """Jump to the next timer, and make ready all that are due then."""
+        """Jump to the next timer, and queue all timers that are due then."""
         timers = self._timers
         while timers and (first := timers[0][3]) is not None and first._cancelled:
             heappop(timers)
@@ -310,7 +310,7 @@ class WorldLoop(asyncio.BaseEventLoop):
                     handle._scheduled = False
                     continue
                 if process.drifts and type(handle) is _LocalTimer and process.local_time(now) < handle.when():
-                    # Its clock has become slower since: a timer is late, and never early.
+                    # Its clock has slowed down since: a timer may be late, but never early.
                     self._push(process.world_time(handle.when()) + _NOT_BEFORE_S, handle, process)
                     continue
                 handle._scheduled = False
@@ -320,29 +320,30 @@ class WorldLoop(asyncio.BaseEventLoop):
                 self._runnable.append(process)
 
     def describe_waiting(self) -> str:
-        """Which tasks wait, for people who wonder why nothing happens."""
+        """Describe the waiting tasks, for debugging."""
         tasks = sorted(asyncio.all_tasks(self), key=lambda task: task.get_name())
         shown = [f"{task.get_name()} in {getattr(task.get_coro(), '__qualname__', '?')}" for task in tasks]
         return f"{len(shown)} tasks wait: {'; '.join(shown[:40])}"
 
-    def bury(self, process: Process) -> None:
-        """Keep what a dead process was, so that nothing of it is closed (and so run) by being forgotten."""
+    def keep_dead(self, process: Process) -> None:
+        """Keep the objects of a dead process: garbage collection would close its coroutines, and so run
+        them."""
         self._graves.append((process, list(process.tasks)))
 
     def end(self) -> None:
-        """The world is over: close what is left of its coroutines, with every port dead, and the loop."""
+        """End the world: close the remaining coroutines, while every port is dead, and then the loop."""
         self._is_ending = True
         self.root.is_dead = True
         left = [*asyncio.all_tasks(self), *(task for _, tasks in self._graves for task in tasks)]
         outside = asyncio._get_running_loop()
-        # Else what coroutines begin as they are closed goes to the loop of the real thread, and stays there.
+        # Otherwise coroutines that start work while they close would leave it in the real thread's loop.
         asyncio._set_running_loop(self)
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)  # of coroutines that are never begun with now
+                warnings.simplefilter("ignore", RuntimeWarning)  # about coroutines that were never started
                 for task in left:
                     _close(task)
-                for task in asyncio.all_tasks(self):  # with those that were begun by that, and never run
+                for task in asyncio.all_tasks(self):  # including tasks that this created
                     _close(task)
                 left.clear()
                 self._graves.clear()
@@ -363,7 +364,7 @@ class WorldLoop(asyncio.BaseEventLoop):
         text = f"{context.get('message')}: {error!r}" if error is not None else str(context.get("message"))
         self.unhandled.append(Unhandled(self.now - self.start, owner, text, error))
 
-    # asyncio's inner workings that have no place here
+    # Internals of asyncio that do not apply here
 
     def _process_events(self, event_list: Any) -> None:
         return
@@ -385,7 +386,7 @@ def _close(task: asyncio.Task[Any]) -> None:
     try:
         if coroutine is not None:
             coroutine.close()
-    except (Exception, Crashed, asyncio.CancelledError):  # noqa: BLE001 - dead code's last words
+    except (Exception, Crashed, asyncio.CancelledError):  # noqa: BLE001 - errors of dead code do not matter
         return
 
 

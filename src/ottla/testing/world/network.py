@@ -1,11 +1,11 @@
-"""The wires of the simulated world: hosts, connections between them, and everything that TCP lets through.
+"""The simulated network: hosts, connections between them, and every failure that TCP allows.
 
 What a fault does to the streams of a connection:
-- a cut (of one direction) holds what is under way. When it heals, each stream goes on after a wait, as a
-  retransmission would, or has been given up and is reset, as the seed says;
-- a host without power answers nothing: who talks to it hears nothing, until it is back and answers "reset";
-- a process that dies leaves a working host, which ends its streams: with an end of file or with a reset;
-- bytes that were sent before an abort may still arrive, also after those of the connection that followed.
+- a cut (of one direction) holds the bytes in flight. When it heals, the seed decides for each stream: it
+  continues after a delay, as after a retransmission, or it was given up and is reset;
+- a host without power is silent to its peers, until it is back and answers "reset";
+- when a process dies, its host still works and ends its streams, with an end of file or with a reset;
+- bytes that were sent before an abort may still arrive, even after those of the next connection.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ssl import SSLContext
 from ottla.ports import NameNotFound
 from ottla.testing.world.loop import Refused, WorldLoop
 from ottla.testing.world.process import Process
-from ottla.testing.world.streams import Stream, Way
+from ottla.testing.world.streams import Link, Stream
 from ottla.testing.world.transport import SimulatedTransport
 
 CONNECT_RETRIES_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # when the system asks again for a connection
@@ -36,7 +36,7 @@ class _BoundSocket:
 
 
 class SimulatedServer(asyncio.AbstractServer):
-    """A port that a process holds."""
+    """A port that a process listens on."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class SimulatedServer(asyncio.AbstractServer):
         self._is_serving = False
 
     def accept(self, transport: SimulatedTransport) -> None:
-        """Runs in its process."""
+        """Runs in the server's process."""
         if transport.is_closing() or transport.is_gone:
             return
         if not self._is_serving:
@@ -85,75 +85,73 @@ class SimulatedServer(asyncio.AbstractServer):
 
 
 class Wires:
-    """All hosts and what lies between them."""
+    """All hosts and the links between them."""
 
-    def __init__(
-        self, loop: WorldLoop, chance: random.Random, trace: Callable[[bytes, int, int], None]
-    ) -> None:
+    def __init__(self, loop: WorldLoop, rng: random.Random, trace: Callable[[bytes, int, int], None]) -> None:
         self.loop = loop
-        self.chance = chance
+        self.rng = rng
         self.trace = trace
         self.split_probability = 0.02
         self.give_up_probability = 0.3
-        """That a connection is given up while its way is cut."""
+        """The probability that a connection is given up while its link is cut."""
         self.watch: Callable[[SimulatedTransport, bytes], None] | None = None
-        """Sees all bytes before the program that they are for: see `tap.py`."""
+        """Sees all bytes before the receiving program does: see `tap.py`."""
         self.hosts: set[str] = set()
         self.powered_off: set[str] = set()
         self.servers: dict[tuple[str, int], SimulatedServer] = {}
         self.transports: dict[int, SimulatedTransport] = {}
         self.unanswered: dict[Stream, None] = {}
-        self._ways: dict[tuple[str, str], Way] = {}
+        self._links: dict[tuple[str, str], Link] = {}
         self._streams = 0
         self._ports: dict[str, int] = {}
 
     def network_of(self, process: Process) -> SimulatedNetwork:
-        """The port that a process uses."""
+        """The network port of a process."""
         self.hosts.add(process.host)
         return SimulatedNetwork(self, process)
 
-    def way(self, source: str, target: str) -> Way:
-        found = self._ways.get((source, target))
+    def link(self, source: str, target: str) -> Link:
+        found = self._links.get((source, target))
         if found is None:
             if source == target:
-                found = Way(self.chance, _LOCAL_DELAY_S, _LOCAL_DELAY_S)
+                found = Link(self.rng, _LOCAL_DELAY_S, _LOCAL_DELAY_S)
             else:
-                found = Way(self.chance, 0.0001 + 0.0005 * self.chance.random(), 0.0005)
-            self._ways[source, target] = found
+                found = Link(self.rng, 0.0001 + 0.0005 * self.rng.random(), 0.0005)
+            self._links[source, target] = found
         return found
 
     def delay_s_max(self) -> float:
-        """How long bytes are on their way at most, between any two hosts that have talked."""
-        return max((way.delay_s + way.jitter_s for way in self._ways.values()), default=0.0)
+        """The longest time that bytes travel between any two hosts that have communicated."""
+        return max((link.delay_s + link.jitter_s for link in self._links.values()), default=0.0)
 
     # Faults
 
     def cut(self, source: str, target: str) -> None:
-        """Nothing goes from one host to another."""
-        way = self.way(source, target)
-        if not way.is_cut:
-            way.is_cut = True
-            way.cut_at = self.loop.now
+        """Block one direction between two hosts."""
+        link = self.link(source, target)
+        if not link.is_cut:
+            link.is_cut = True
+            link.cut_at = self.loop.now
 
     def heal(self, source: str, target: str) -> None:
-        way = self.way(source, target)
-        if not way.is_cut:
+        link = self.link(source, target)
+        if not link.is_cut:
             return
-        way.is_cut = False
-        held, way.held = way.held, {}
-        outage = self.loop.now - way.cut_at
+        link.is_cut = False
+        held, link.held = link.held, {}
+        outage = self.loop.now - link.cut_at
         for stream in held:
-            if self.chance.random() < self.give_up_probability:
+            if self.rng.random() < self.give_up_probability:
                 self._break(stream)
             else:
-                stream.retry(self.chance.random() * min(outage, 5.0))
+                stream.retry(self.rng.random() * min(outage, 5.0))
 
     def heal_all(self) -> None:
-        for source, target in list(self._ways):
+        for source, target in list(self._links):
             self.heal(source, target)
 
     def reset(self, first: str, second: str) -> int:
-        """Break every connection between two hosts; how many there were."""
+        """Break every connection between two hosts; return their number."""
         broken = 0
         for transport in list(self.transports.values()):
             if (transport.process.host, transport.peer_host) in ((first, second), (second, first)):
@@ -171,7 +169,7 @@ class Wires:
             self.loop.call_in(transport.process, transport.lose, error)
 
     def process_died(self, process: Process, *, power_lost: bool) -> None:
-        """End what the process had open, as its system does; without power nobody does."""
+        """Close the connections of a process as its system does; without power, nothing closes them."""
         for place, server in list(self.servers.items()):
             if server.process is process:
                 del self.servers[place]
@@ -181,7 +179,7 @@ class Wires:
             if power_lost:
                 transport.outgoing.queue.clear()
             else:
-                is_reset = self.chance.random() < 0.5
+                is_reset = self.rng.random() < 0.5
                 if is_reset:
                     transport.outgoing.lose_tail()
                 transport.outgoing.finish(is_reset=is_reset)
@@ -193,7 +191,7 @@ class Wires:
         self.powered_off.discard(host)
         for stream in [one for one in self.unanswered if one.receiver.process.host == host]:
             del self.unanswered[stream]
-            stream.retry(self.chance.random())
+            stream.retry(self.rng.random())
 
     # Connections
 
@@ -205,15 +203,15 @@ class Wires:
         return port
 
     def join(self, client: Process, server: SimulatedServer, port: int) -> SimulatedTransport:
-        """The system of the server has taken a connection: both ends exist."""
-        to, back = self.way(client.host, server.process.host), self.way(server.process.host, client.host)
+        """The server's system has accepted a connection: create both ends."""
+        to, back = self.link(client.host, server.process.host), self.link(server.process.host, client.host)
         self._streams += 2
         outward, homeward = Stream(self, self._streams - 1, to), Stream(self, self._streams, back)
         near = (client.host, self.free_port(client.host))
         far = (server.process.host, port)
         ours = SimulatedTransport(client, homeward, outward, near, far)
         theirs = SimulatedTransport(server.process, outward, homeward, far, near)
-        buffer_bytes = self.chance.choice((4 * 1024, 32 * 1024, 128 * 1024, 1024 * 1024))
+        buffer_bytes = self.rng.choice((4 * 1024, 32 * 1024, 128 * 1024, 1024 * 1024))
         for transport in (ours, theirs):
             transport.system_buffer_bytes = buffer_bytes
             self.transports[transport.incoming.number] = transport
@@ -225,7 +223,7 @@ class Wires:
 
 
 class SimulatedNetwork:
-    """Fills `ottla.ports.Network` for one process. The name of its host is its address."""
+    """Implements `ottla.ports.Network` for one process. The name of its host is its address."""
 
     __slots__ = ("_process", "_wires")
 
@@ -262,7 +260,7 @@ class SimulatedNetwork:
         wires, own = self._wires, self._process.host
         if host not in wires.hosts:
             raise NameNotFound(errno.ENOENT, f"{host}: no such host")
-        to, back = wires.way(own, host), wires.way(host, own)
+        to, back = wires.link(own, host), wires.link(host, own)
         server = await self._reach(host, port, to, back)
         transport = wires.join(self._process, server, port)
         try:
@@ -276,8 +274,8 @@ class SimulatedNetwork:
             raise
         return transport, protocol
 
-    async def _reach(self, host: str, port: int, to: Way, back: Way) -> SimulatedServer:
-        """Ask until the other host answers: with a connection, or a refusal."""
+    async def _reach(self, host: str, port: int, to: Link, back: Link) -> SimulatedServer:
+        """Retry until the other host accepts or refuses the connection."""
         wires = self._wires
         for wait_s in (*CONNECT_RETRIES_S, None):
             await asyncio.sleep(max(to.arrival(wires.loop.now, 0) - wires.loop.now, 0.0))
@@ -289,7 +287,7 @@ class SimulatedNetwork:
                 raise ConnectionRefusedError(errno.ECONNREFUSED, f"{host}:{port} refused the connection")
             if wait_s is None:
                 break
-            if host in wires.powered_off and wires.chance.random() < 0.2:
+            if host in wires.powered_off and wires.rng.random() < 0.2:
                 await asyncio.sleep(3.0)
                 raise OSError(errno.EHOSTUNREACH, f"no route to {host}")
             await asyncio.sleep(wait_s)

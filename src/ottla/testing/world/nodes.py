@@ -1,4 +1,4 @@
-"""Nodes and clients of the simulated world: production code on simulated ports, with a life that can end."""
+"""Nodes and clients of the simulated world: production code on simulated ports, in processes that can die."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _T = TypeVar("_T")
 CLIENT_PORT = 9092
 CONTROLLER_PORT = 9093
 FIRST_CONTROLLER = 101
-"""The id of the first controller that is no broker."""
+"""The id of the first controller that is not a broker."""
 
 _SETTINGS = {
-    # As ottla.testing.Cluster: somebody waits for the next leader, and for the first join of a group.
+    # As in ottla.testing.Cluster: stories wait for the next leader, and for the first join of a group.
     "broker.heartbeat.interval.ms": "1000",
     "broker.session.timeout.ms": "4000",
     "group.initial.rebalance.delay.ms": "0",
-    # A quorum that has nothing to write says so, and wakes every node: half of what an idle cluster does.
+    # An idle quorum writes no-op records, which wake every node: half of an idle cluster's work.
     "metadata.max.idle.interval.ms": "5000",
-    # Each follower asks each leader, and is answered after so long where nothing happens.
+    # Each follower polls each leader, whose response takes this long if nothing happens.
     "replica.fetch.wait.max.ms": "2000",
-    # Kept in memory for each node.
+    # In memory, for each node.
     "ottla.metadata.reserve.bytes": "16384",
-    # Few, so that there is much traffic on each and little to set up.
+    # Few partitions, so that each has much traffic and the setup is small.
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
     "share.coordinator.state.topic.num.partitions": "3",
@@ -47,7 +47,7 @@ _SETTINGS = {
 
 
 class SimulatedNode:
-    """One host with a disk, on which a node runs, again and again."""
+    """A host with a disk, on which a node can run repeatedly."""
 
     def __init__(self, world: World, config: BrokerConfig, plan: Plan, cluster_id: str) -> None:
         self.world = world
@@ -67,7 +67,7 @@ class SimulatedNode:
         self.node: Node | None = None
         self.is_serving = False
         self.failure: str | None = None
-        """Why the last life ended by itself, if it did."""
+        """The reason why the last process ended by itself, if it did."""
         self._stopping: asyncio.Event | None = None
         self._ended: asyncio.Future[None] | None = None
 
@@ -77,7 +77,7 @@ class SimulatedNode:
 
     @property
     def log_directories(self) -> list[str]:
-        """Each on a disk of its own."""
+        """Each on its own disk."""
         return self._plan.log_directories(self.host)
 
     @property
@@ -90,7 +90,7 @@ class SimulatedNode:
 
     @property
     def active_epoch(self) -> int | None:
-        """The epoch in which it believes to lead the quorum."""
+        """The epoch in which the node believes to lead the quorum."""
         quorum = self.node._quorum if self.node is not None else None
         return quorum.epoch if quorum is not None and quorum.is_active else None
 
@@ -102,18 +102,18 @@ class SimulatedNode:
 
         assert self.process is None, f"{self.host} runs: stop or crash it first"
         self._formatted += 1
-        chance = stream(self.world.seed, self.host, "format", self._formatted)
+        rng = stream(self.world.seed, self.host, "format", self._formatted)
         clock = SimulatedClock(self.world.loop.root, start=self.world.loop.start)
         self.storage = Storage(self._plan.model)
-        disk = SimulatedDisk(chance, storage=self.storage, now_ms=clock.now_ms)
+        disk = SimulatedDisk(rng, storage=self.storage, now_ms=clock.now_ms)
         for path in self.log_directories:
             disk.mount(path)
-        format_directories(disk, clock, SimulatedRandom(chance), self.config, request, lambda _: None)
+        format_directories(disk, clock, SimulatedRandom(rng), self.config, request, lambda _: None)
         self.storage.sync_all()
 
     def wipe(self) -> None:
-        """Its disk was replaced by a new one: the node comes back with nothing, and is no voter any more
-        where voters are dynamic."""
+        """Replace its disk by an empty one. The node loses its data, and is no longer a voter if voters are
+        dynamic."""
         from ottla.server.formatter import Request
 
         self.world.note(self.host, "has a new disk")
@@ -123,7 +123,7 @@ class SimulatedNode:
     # Life
 
     async def start(self) -> None:
-        """Start it and wait until it serves; ProcessDied if it does not get there."""
+        """Start it and wait until it serves; raises ProcessDied if it dies before that."""
         from ottla.server.node import Node
 
         assert self.process is None, f"{self.host} runs already"
@@ -132,7 +132,7 @@ class SimulatedNode:
         process = self.process = Process(world.loop, f"{self.host}#{self.life}", self.host)
         if self.clock_rate != 1.0:
             process.set_rate(self.clock_rate)
-        chance = stream(world.seed, self.host, self.life)
+        rng = stream(world.seed, self.host, self.life)
         clock = self.clock = SimulatedClock(
             process, start=world.loop.now - world.now, offset_ms=self.clock_offset_ms
         )
@@ -143,7 +143,7 @@ class SimulatedNode:
         self.node = Node(
             self.config,
             clock=clock,
-            random=SimulatedRandom(chance),
+            random=SimulatedRandom(rng),
             disk=self.disk,
             network=world.wires.network_of(process),
         )
@@ -158,26 +158,26 @@ class SimulatedNode:
             raise ProcessDied(f"{self.host} did not start: {self.failure or 'it was killed'}")
 
     async def _serve(self, node: Node, serving: asyncio.Future[None], process: Process) -> None:
-        """What the program of a node does, from its start to its end."""
+        """The main program of a node, from start to end."""
         stopping = self._stopping = asyncio.Event()
         try:
             await node.start()
             self.is_serving = True
             self.world.note(self.host, "serves")
-            node.broker.quorum.subscribe(self.world.saw_metadata)
+            node.broker.quorum.subscribe(self.world.record_metadata)
             if not serving.done():
                 serving.set_result(None)
             stopped = asyncio.ensure_future(stopping.wait())
             assert node.failure is not None
             waited: list[asyncio.Future[Any]] = [node.failure, stopped]
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-            self.is_serving = False  # it is on its way out, which may take a while
+            self.is_serving = False  # shutting down may take a while
             stopped.cancel()
             if node.failure.done():
                 self.failure = repr(node.failure.exception())
                 self.world.note(self.host, f"cannot go on: {self.failure}")
             await node.stop()
-        except Exception as error:  # noqa: BLE001 - the program ends with it
+        except Exception as error:  # noqa: BLE001 - it ends the program
             self.failure = repr(error)
             self.world.note(self.host, f"ends: {self.failure}")
         else:
@@ -207,10 +207,10 @@ class SimulatedNode:
         self.world.note(self.host, "loses power")
         self.world.wires.power_off(self.host)
         self._end(power_lost=True)
-        self.storage.lose_power_by_chance(stream(self.world.seed, self.host, self.life, "power"))
+        self.storage.lose_power_randomly(stream(self.world.seed, self.host, self.life, "power"))
 
     def crash_at_change(self, count: int, *, power_lost: bool = True) -> None:
-        """Let it die within its `count`-th change of the disk from now on."""
+        """Let it die within its `count`-th disk change from now on."""
         if self.disk is not None:
             self.disk.crash_at = (count, self.lose_power if power_lost else self.crash)
 
@@ -219,7 +219,7 @@ class SimulatedNode:
         self.is_serving = False
         failure = self.node.failure if self.node is not None else None
         if failure is not None and failure.done() and not failure.cancelled():
-            failure.exception()  # whoever would have heard of it is dead
+            failure.exception()  # marks it as retrieved: its reader is dead
         self.node = self.clock = None
         if self.disk is not None:
             self.clock_rate = process.rate if process is not None else self.clock_rate
@@ -229,8 +229,8 @@ class SimulatedNode:
             process.kill()
             self.world.wires.process_died(process, power_lost=power_lost)
 
-    def vanish(self) -> None:
-        """The world ends."""
+    def discard(self) -> None:
+        """The world ends: drop the process without any fault."""
         if self.process is not None:
             self.process.is_dead = True
         if self.disk is not None:
@@ -256,7 +256,7 @@ class SimulatedNode:
             self.clock.offset_ms = self.clock_offset_ms
 
     def drift_clock(self, rate: float) -> None:
-        """Let its clocks run so many times as fast as they should."""
+        """Let its clocks run at `rate` times the normal speed."""
         self.world.note(self.host, f"its clock runs {rate:g} times as fast")
         self.clock_rate = rate
         if self.process is not None:
@@ -264,7 +264,7 @@ class SimulatedNode:
 
 
 class SimulatedClient:
-    """A process for client code, on a host of its own. `spawn` runs coroutines in it."""
+    """A process for client code, on its own host. `spawn` runs coroutines in it."""
 
     def __init__(
         self,
@@ -283,7 +283,8 @@ class SimulatedClient:
         self._made = 0
 
     def spawn(self, work: Coroutine[Any, Any, _T]) -> asyncio.Future[_T]:
-        """Run a coroutine here; the future is for the story, and fails with ProcessDied."""
+        """Run a coroutine here; the caller awaits the future, which fails with ProcessDied if the process
+        dies."""
         return self.process.spawn(work)
 
     def kill(self) -> None:
@@ -293,13 +294,13 @@ class SimulatedClient:
         self.world.wires.process_died(self.process, power_lost=False)
 
     def _settings(self, given: dict[str, Any]) -> dict[str, Any]:
-        # Clients number themselves within a real process, where several worlds may have been before.
+        # Clients number themselves per real process, which may have run other worlds before.
         self._made += 1
         own = {"bootstrap_servers": self.world.bootstrap_servers, "client_id": f"{self.host}-{self._made}"}
         return {**own, **given}
 
     def producer(self, **settings: Any) -> Producer:
-        """An `ottla.aio.Producer` of this host. Make and use it in `spawn`."""
+        """An `ottla.aio.Producer` of this host. Create and use it in `spawn`."""
         from ottla.aio import Producer
 
         return Producer(
@@ -307,7 +308,7 @@ class SimulatedClient:
         )
 
     def consumer(self, **settings: Any) -> Consumer[Any, Any]:
-        """An `ottla.aio.Consumer` of this host. Make and use it in `spawn`."""
+        """An `ottla.aio.Consumer` of this host. Create and use it in `spawn`."""
         from ottla.aio import Consumer
 
         return Consumer(
@@ -315,7 +316,7 @@ class SimulatedClient:
         )
 
     def admin(self, **settings: Any) -> Admin:
-        """An `ottla.aio.Admin` of this host. Make and use it in `spawn`."""
+        """An `ottla.aio.Admin` of this host. Create and use it in `spawn`."""
         from ottla.aio import Admin
 
         return Admin(clock=self.clock, network=self.network, random=self.random, **self._settings(settings))
@@ -327,7 +328,7 @@ def _host(node_id: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A cluster to be. See `World.add_nodes`."""
+    """The parameters of a new cluster. See `World.add_nodes`."""
 
     count: int
     controllers: int | None = None
@@ -346,7 +347,7 @@ class Plan:
 
     @property
     def voters(self) -> list[int]:
-        """The first voters of the quorum."""
+        """The initial voters of the quorum."""
         chosen = self.controllers if self.controllers is not None else (3 if self.count >= 3 else 1)
         return self.brokers[:chosen] if self.combined else [FIRST_CONTROLLER + one for one in range(chosen)]
 
@@ -359,7 +360,7 @@ class Plan:
 
 
 def make_nodes(world: World, plan: Plan) -> list[SimulatedNode]:
-    """New, formatted nodes of one cluster."""
+    """Create and format the nodes of a cluster."""
     from ottla.config import BrokerConfig
     from ottla.server.formatter import Request
     from ottla.wire import uuid

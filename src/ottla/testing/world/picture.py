@@ -1,9 +1,8 @@
-"""A world's timeline as a picture (SVG): a lane for each node, each partition and the network.
+"""Draws a world's timeline as SVG: a row for each node, each partition and the network.
 
-Nodes: green while they serve, pale while they start, yellow while they are paused, nothing while they are
-down.
-Partitions: the colour and the number of who leads, by epoch; red while nobody does. Everything else that
-happened is a mark that shows its line when the mouse is on it.
+Nodes: green while they serve, pale while they start, yellow while they are paused, empty while they are down.
+Partitions: the leader's colour and id, by epoch; red while there is no leader. Every other event is a mark
+that shows its line on mouse-over.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _STATES = {
 
 
 def picture(events: Sequence[Event], *, title: str = "") -> str:
-    """The SVG document."""
+    """Draw the SVG document."""
     end = max((event.at for event in events), default=0.0) or 1.0
     lanes = _lanes(events)
     parts = [_axis(end, len(lanes))]
@@ -54,7 +53,7 @@ _NONE = object()
 
 
 def _lanes(events: Sequence[Event]) -> dict[str, list[Event]]:
-    """The events of each lane: nodes first, then partitions, then what else there is."""
+    """The events of each row: nodes first, then partitions, then all others."""
     found: dict[str, list[Event]] = {}
     for event in events:
         found.setdefault(event.who.partition("#")[0], []).append(event)
@@ -69,7 +68,7 @@ def _lanes(events: Sequence[Event]) -> dict[str, list[Event]]:
 
 
 def _state(event: Event) -> object:
-    """The colour of what begins with an event; None: nothing is drawn from here on; _NONE: it is a mark."""
+    """The colour that begins with an event; None: nothing is drawn from here on; _NONE: it is a mark."""
     if event.what in _STATES:
         return _STATES[event.what]
     if event.what.startswith(("ends:", "cannot go on")):

@@ -1,7 +1,7 @@
-"""What lives and dies together: one program on one host of the simulated world.
+"""A process of the simulated world: one program on one host, which lives and dies as a unit.
 
-Every callback, timer and task knows its process by a context variable, which asyncio hands on by itself: what
-a process starts is part of it. So the end of a process is one flag: the loop runs nothing of it any more, no
+A context variable assigns every callback, timer and task to its process, and asyncio propagates it to
+everything that the process starts. So one flag ends a process: the loop runs nothing of it any more, no
 `finally` and no `except`, as after kill -9.
 """
 
@@ -23,11 +23,11 @@ PROCESS: contextvars.ContextVar[Process] = contextvars.ContextVar("ottla.testing
 
 
 class ProcessDied(Exception):
-    """The process ended before it was done with what it was asked for."""
+    """The process ended before it completed a request."""
 
 
 class Process:
-    """Made by `World`. `rate` is how fast its clocks run: 1.0001 gains 0.1 ms a second."""
+    """Created by `World`. `rate` is the speed of its clocks: 1.0001 gains 0.1 ms per second."""
 
     __slots__ = (
         "_awaited",
@@ -53,13 +53,13 @@ class Process:
         self.name = name
         self.host = host
         self.ready: deque[asyncio.Handle] = deque()
-        self.is_queued = False  # whether the loop has it among those with something to do
+        self.is_queued = False  # whether the loop has queued it as ready
         self.is_paused = False
         self.is_dead = False
         self.stalled_until = 0.0
         self.rate = 1.0
-        self.drifts = False  # whether its time is another one than the world's
-        self.world_start = 0.0  # where the rate began to hold, in the world's time and in its own
+        self.drifts = False  # whether its time differs from the world's
+        self.world_start = 0.0  # when the rate was set, in the world's time and in its own
         self.local_start = 0.0
         self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
         self.on_death: list[Callable[[], None]] = []
@@ -71,7 +71,7 @@ class Process:
     def may_run(self) -> bool:
         return not (self.is_dead or self.is_paused) and self.stalled_until <= self.loop.now
 
-    # Time as this process sees it
+    # Time on the clock of this process
 
     def local_time(self, now: float) -> float:
         if self.rate == 1.0:
@@ -82,7 +82,7 @@ class Process:
         return self.world_start + (local - self.local_start) / self.rate
 
     def set_rate(self, rate: float) -> None:
-        """Let its clocks run faster or slower from now on. Timers that are set keep their time."""
+        """Let its clocks run faster or slower from now on. Timers that are set keep their deadlines."""
         now = self.loop.now
         self.local_start, self.world_start = self.local_time(now), now
         self.rate = rate
@@ -91,7 +91,8 @@ class Process:
     # Work
 
     def spawn(self, work: Coroutine[Any, Any, _T]) -> asyncio.Future[_T]:
-        """Run a coroutine in this process. The future is for others: ProcessDied where the process ends."""
+        """Run a coroutine in this process. The future is for other processes: ProcessDied if this one
+        ends."""
         if self.is_dead:
             work.close()
             raise ProcessDied(f"{self.name} is not running.")
@@ -122,14 +123,14 @@ class Process:
     # Life
 
     def stall(self, seconds: float) -> None:
-        """Nothing of it runs for so long, as if a call to the system had blocked."""
+        """Block the process for so long, as a slow system call would."""
         until = self.loop.now + seconds
         if until > self.stalled_until:
             self.stalled_until = until
             self.loop.wake_at(until, self)
 
     def pause(self) -> None:
-        """As SIGSTOP: nothing of it runs; its timers and what it receives wait."""
+        """As SIGSTOP: nothing of it runs; its timers and incoming bytes wait."""
         self.is_paused = True
 
     def resume(self) -> None:
@@ -141,11 +142,11 @@ class Process:
         if self.is_dead:
             return
         self.is_dead = True
-        self.loop.bury(self)
+        self.loop.keep_dead(self)
         for outcome in list(self._awaited):
             if not outcome.done():
                 outcome.set_exception(ProcessDied(f"{self.name} died."))
-                outcome.exception()  # whoever still waits is told; nobody may
+                outcome.exception()  # marks it as retrieved, in case nobody waits
         self._awaited.clear()
         for call in self.on_death:
             call()

@@ -1,5 +1,5 @@
-"""Randomness of the simulated world: reproducible, and each part has a stream of its own, so that what one
-part draws does not change what others get."""
+"""Random numbers of the simulated world: reproducible, with a stream per part, so that the draws of one part
+do not change those of another."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import random
 
 
 def stream(seed: int, *names: object) -> random.Random:
-    """The stream of a part of the world. It is the same in every process of Python."""
+    """The stream of a part of the world. It is the same in every Python process."""
     return random.Random("/".join(map(str, (seed, *names))))
 
 
 class SimulatedRandom:
-    """Fills `ottla.ports.Random`."""
+    """Implements `ottla.ports.Random`."""
 
     __slots__ = ("_source", "below", "bytes", "fraction")
 

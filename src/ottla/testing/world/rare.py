@@ -1,4 +1,4 @@
-"""Which rare paths a world takes (`ottla.rare_paths`): some points of production code, by the seed."""
+"""Decides, by the seed, which rare paths of production code (`ottla.rare_paths`) a world takes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ottla.rare_paths import decided_by
 from ottla.testing.world.random import stream
 
 SHARE = 0.4
-"""How many of the points a world takes."""
+"""The share of the points that a world uses."""
 
 PROBABILITIES = (0.002, 0.01, 0.05)
-"""How often one of them says yes."""
+"""The probabilities with which a point is taken."""
 
 
 class RarePaths:
-    """`taken` counts them by point. `is_on` False ends it: after the healing nothing goes wrong any more.
+    """`taken` counts the paths by point. Setting `is_on` to False stops them, after the faults are repaired.
 
     A real broker in another thread of the process takes none, and draws nothing from this world's seed.
     """
@@ -36,11 +36,11 @@ class RarePaths:
             return False
         known = self._points.get(point)
         if known is None:
-            chance = stream(self._seed, "rare", point)
-            probability = chance.choice(PROBABILITIES) if chance.random() < SHARE else 0.0
-            known = self._points[point] = (chance, probability)
-        chance, probability = known
-        if not probability or chance.random() >= probability:
+            rng = stream(self._seed, "rare", point)
+            probability = rng.choice(PROBABILITIES) if rng.random() < SHARE else 0.0
+            known = self._points[point] = (rng, probability)
+        rng, probability = known
+        if not probability or rng.random() >= probability:
             return False
         self.taken[point] += 1
         return True
@@ -48,7 +48,7 @@ class RarePaths:
 
 @contextmanager
 def rare_paths(seed: int) -> Iterator[RarePaths]:
-    """Until the end of the block, production code takes the rare paths of a seed."""
+    """Let production code take rare paths, as the seed says, until the end of the block."""
     paths = RarePaths(seed)
     with decided_by(paths.decide):
         yield paths

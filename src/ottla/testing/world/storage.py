@@ -1,17 +1,17 @@
-"""What a simulated disk holds: the content that programs see, and the content that survives a loss of power.
+"""The content of a simulated disk: the part that programs see, and the part that survives a power loss.
 
-Every change is applied at once to what programs see, and kept in a journal until a sync makes it stable. A
-loss of power leaves the stable content and any legal part of the journal:
-- a write survives sector by sector (512 bytes), each on its own; what is missing before a surviving sector
-  reads as it was, or as zeros past the old end;
-- `truncate` survives or not; writes to a file keep their order where they touch the same sector;
-- changes of names (create, rename, remove, make a directory) each survive whole or not at all, and only if
-  the earlier changes of the same names did.
+Programs see every change at once; a journal keeps it until a sync makes it stable. After a power loss the
+stable content and any legal part of the journal remain:
+- each sector (512 bytes) of a write survives or is lost by itself; a lost sector before a surviving one keeps
+  its old content, or is zeros beyond the old end;
+- `truncate` survives or is lost; writes to a file keep their order where they touch the same sector;
+- changes of names (create, rename, remove, make a directory) each survive completely or not at all, and only
+  if the earlier changes of the same names did.
 
-Two models of the file system differ in what a sync reaches. "posix": a file's sync saves its bytes and not
-its name; a directory's sync saves the names in it, not its own. "journaled" (ext4, xfs): names reach the disk
-in the order of the changes, and every sync brings along all that came before it. A host may have several file
-systems (`mount`): nothing keeps an order between them, and nothing is renamed from one to another.
+Two models of the file system differ in the scope of a sync. "posix": a file's sync saves its bytes but not
+its name; a directory's sync saves the names in it, but not its own. "journaled" (ext4, xfs): names reach the
+disk in the order of the changes, and every sync includes all earlier ones. A host may have several file
+systems (`mount`): there is no order between them, and no renames from one to another.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Model = Literal["posix", "journaled"]
 
 
 class Inode:
-    """A file without its name. `content` is what programs see."""
+    """A file without its name. `content` is the part that programs see."""
 
     __slots__ = ("changes", "content", "file_system", "maps", "modified_ms", "number", "stable")
 
@@ -66,7 +66,7 @@ class Change:
 
     @property
     def sectors(self) -> range:
-        """The sectors of the file that it touches; a truncation is one thing."""
+        """The sectors of the file that it touches; a truncation is a single unit."""
         if self.data is None:
             return range(1)
         last = self.position + max(len(self.data), 1) - 1
@@ -78,8 +78,8 @@ class Change:
         return f"{self.number}: write {self.path} at {self.position}, {len(self.data)} bytes"
 
 
-class Naming:
-    """A change of names: entries that are set, or removed (None), together."""
+class NameChange:
+    """A change of names: entries that are set or removed (None) together."""
 
     __slots__ = ("edits", "number", "text")
 
@@ -99,18 +99,18 @@ class Naming:
 
 
 class Storage:
-    """The content of one host's disks. `SimulatedDisk` is how programs get at it."""
+    """The content of one host's disks. Programs access it through `SimulatedDisk`."""
 
     def __init__(self, model: Model = "posix") -> None:
         self.model = model
         self.root = Directory(0)
         self.quota_bytes: int | None = None
-        self._namings: list[Naming] = []
+        self._name_changes: list[NameChange] = []
         self._number = 0
         self._unsynced: dict[int, Inode] = {}
 
     def mount(self, directory: Directory) -> None:
-        """Let an empty directory be the root of a file system of its own."""
+        """Turn an empty directory into the root of a separate file system."""
         assert not directory.entries, "only an empty directory can be a mount point"
         directory.file_system = self.next_number()
 
@@ -144,7 +144,7 @@ class Storage:
                 directory.entries.pop(name, None)
             else:
                 directory.entries[name] = target
-        self._namings.append(Naming(self.next_number(), text, edits))
+        self._name_changes.append(NameChange(self.next_number(), text, edits))
 
     # Making it stable
 
@@ -156,64 +156,64 @@ class Storage:
         if self.model == "journaled":
             self._sync_names(self._names_of(inode.file_system))
 
-    def _names_of(self, file_system: int) -> list[Naming]:
-        return [naming for naming in self._namings if naming.file_system == file_system]
+    def _names_of(self, file_system: int) -> list[NameChange]:
+        return [naming for naming in self._name_changes if naming.file_system == file_system]
 
     def sync_directory(self, directory: Directory) -> None:
         if self.model == "journaled":
             self._sync_names(self._names_of(directory.file_system))
             return
-        wanted: list[Naming] = []
+        wanted: list[NameChange] = []
         names: set[tuple[int, str]] = set()
-        for naming in reversed(self._namings):
+        for naming in reversed(self._name_changes):
             touched = {(one.number, name) for one, name, _ in naming.edits}
             if any(one is directory for one, _, _ in naming.edits) or touched & names:
                 wanted.append(naming)
                 names |= touched
         self._sync_names(wanted[::-1])
 
-    def _sync_names(self, namings: list[Naming]) -> None:
+    def _sync_names(self, namings: list[NameChange]) -> None:
         for naming in namings:
             _rename(naming)
         done = {naming.number for naming in namings}
-        self._namings = [naming for naming in self._namings if naming.number not in done]
+        self._name_changes = [naming for naming in self._name_changes if naming.number not in done]
 
     def sync_all(self) -> None:
         """As `sync` on the command line."""
         for inode in list(self._unsynced.values()):
             self.sync_file(inode)
-        self._sync_names(self._namings)
+        self._sync_names(self._name_changes)
 
     def forget_unsynced(self, inode: Inode) -> None:
-        """What Linux does when a sync fails: the pages count as clean, and never reach the disk."""
+        """As on Linux after a failed sync: the pages count as clean, and never reach the disk."""
         inode.changes = []
         self._unsynced.pop(inode.number, None)
 
-    def write_back(self, chance: random.Random, probability: float = 0.5) -> None:
-        """What the system does by itself, now and then: bring some files to the disk."""
+    def write_back(self, rng: random.Random, probability: float = 0.5) -> None:
+        """Write some files back to the disk, as an operating system does from time to time."""
         for inode in list(self._unsynced.values()):
-            if chance.random() < probability:
+            if rng.random() < probability:
                 for change in inode.changes:
                     _apply(inode.stable, change.position, change.data)
                 self.forget_unsynced(inode)
-        if chance.random() < probability:
-            self._sync_names(self._namings)
+        if rng.random() < probability:
+            self._sync_names(self._name_changes)
 
     # Losing power
 
     @property
-    def pending(self) -> list[Change | Naming]:
-        """What is not stable yet, in the order in which it was done."""
-        changes: list[Change | Naming] = [
+    def pending(self) -> list[Change | NameChange]:
+        """The changes that are not stable yet, in order."""
+        changes: list[Change | NameChange] = [
             change for inode in self._unsynced.values() for change in inode.changes
         ]
-        return sorted([*changes, *self._namings], key=lambda one: one.number)
+        return sorted([*changes, *self._name_changes], key=lambda one: one.number)
 
     def is_legal(self, kept: Collection[int]) -> bool:
         """Whether exactly these pending changes of names (by number) may survive together."""
         lost: set[tuple[int, str]] = set()
         have_lost: set[int] = set()  # file systems
-        for naming in self._namings:
+        for naming in self._name_changes:
             touched = {(one.number, name) for one, name, _ in naming.edits}
             if naming.number in kept:
                 if touched & lost or (self.model == "journaled" and naming.file_system in have_lost):
@@ -224,13 +224,13 @@ class Storage:
         return True
 
     def lose_power(self, kept: Collection[int], torn: Mapping[int, Collection[int]] | None = None) -> None:
-        """Leave what survives: the pending changes with the numbers in `kept`, and of those in `torn` only
-        the sectors that it names (counted from the start of the file)."""
+        """Keep the pending changes with the numbers in `kept`; of those in `torn` keep only the given sectors
+        (counted from the start of the file)."""
         torn = torn or {}
-        for naming in self._namings:
+        for naming in self._name_changes:
             if naming.number in kept:
                 _rename(naming)
-        self._namings = []
+        self._name_changes = []
         for inode in self._unsynced.values():
             for change in inode.changes:
                 if change.number in torn and change.data is not None:
@@ -242,16 +242,16 @@ class Storage:
         self._unsynced = {}
         self._forget_cache(self.root)
 
-    def lose_power_by_chance(self, chance: random.Random) -> None:
-        """Any legal outcome. Some losses take all, some nothing, most a part."""
-        keep = chance.choice((0.0, 1.0, 0.2, 0.5, 0.8, 0.95))
+    def lose_power_randomly(self, rng: random.Random) -> None:
+        """A random legal outcome. Some losses keep nothing, some keep all, most keep a part."""
+        keep = rng.choice((0.0, 1.0, 0.2, 0.5, 0.8, 0.95))
         kept: set[int] = set()
         lost: set[tuple[int, str]] = set()
         have_lost: set[int] = set()  # file systems
-        for naming in self._namings:
+        for naming in self._name_changes:
             touched = {(one.number, name) for one, name, _ in naming.edits}
             blocked = touched & lost or (self.model == "journaled" and naming.file_system in have_lost)
-            if not blocked and chance.random() < keep:
+            if not blocked and rng.random() < keep:
                 kept.add(naming.number)
             else:
                 lost |= touched
@@ -259,11 +259,11 @@ class Storage:
         torn: dict[int, list[int]] = {}
         for inode in self._unsynced.values():
             for change in inode.changes:
-                fate = chance.random()
+                fate = rng.random()
                 if fate < keep:
                     kept.add(change.number)
                 elif fate < keep + (1 - keep) / 2 and change.data is not None:
-                    torn[change.number] = [one for one in change.sectors if chance.random() < 0.5]
+                    torn[change.number] = [one for one in change.sectors if rng.random() < 0.5]
         self.lose_power(kept, torn)
 
     def _forget_cache(self, directory: Directory) -> None:
@@ -275,7 +275,7 @@ class Storage:
                 node.content = bytearray(node.stable)
                 node.maps = []
 
-    # Looking at it
+    # Inspection
 
     def used_bytes(self) -> int:
         return sum(len(inode.content) for inode in self._files(self.root, set()))
@@ -289,18 +289,18 @@ class Storage:
                 yield node
 
     def copy(self) -> Storage:
-        """The same content and the same journal, apart from this one."""
+        """A copy with the same content and the same journal."""
         twin = Storage(self.model)
         twin.quota_bytes = self.quota_bytes
         twin._number = self._number
         twins: dict[int, Inode | Directory] = {}
         twin.root = self._twin(self.root, twins)  # type: ignore[assignment]
-        for naming in self._namings:
+        for naming in self._name_changes:
             edits = [
                 (self._twin(one, twins), name, None if target is None else self._twin(target, twins))
                 for one, name, target in naming.edits
             ]
-            twin._namings.append(Naming(naming.number, naming.text, edits))  # type: ignore[arg-type]
+            twin._name_changes.append(NameChange(naming.number, naming.text, edits))  # type: ignore[arg-type]
         for inode in self._unsynced.values():
             copied = self._twin(inode, twins)
             assert isinstance(copied, Inode)
@@ -325,7 +325,7 @@ class Storage:
         return directory
 
 
-def _rename(naming: Naming) -> None:
+def _rename(naming: NameChange) -> None:
     for directory, name, target in naming.edits:
         if target is None:
             directory.stable.pop(name, None)
@@ -358,35 +358,35 @@ def _apply_sector(content: bytearray, change: Change, sector: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PowerLoss:
-    """A way to lose power: with these pending changes kept, and of torn ones these sectors."""
+    """One outcome of a power loss: the pending changes in `kept` survive, and these sectors of torn ones."""
 
     storage: Storage
     kept: Collection[int]
     torn: Mapping[int, Collection[int]]
 
     def state(self) -> Storage:
-        """What is left then, as a copy of its own."""
+        """The state after the loss, as an independent copy."""
         left = self.storage.copy()
         left.lose_power(self.kept, self.torn)
         return left
 
 
 def crash_states(storage: Storage) -> Iterator[Storage]:
-    """What may be left after a loss of power now: every prefix of the pending changes, every prefix with one
-    earlier change lost, and every prefix whose last write is torn after each of its sectors, or before it. Of
-    several file systems each may have come to another prefix of its own changes.
+    """The states that a power loss may leave now: every prefix of the pending changes, every prefix with one
+    earlier change lost, and every prefix whose last write is torn after each of its sectors, or before it.
+    With several file systems, each may have reached a different prefix.
 
-    All of them are legal in the storage's model. Each is a copy of its own.
+    All of them are legal in the storage's model. Each is an independent copy.
     """
     return (loss.state() for loss in power_losses(storage))
 
 
 def power_losses(storage: Storage) -> Iterator[PowerLoss]:
-    """The ways to the `crash_states`, for those who want to see some of them: copies take long."""
-    return (loss for loss in _thinkable_losses(storage) if storage.is_legal(loss.kept))
+    """The outcomes behind `crash_states`, for callers that need only some of them: copies take long."""
+    return (loss for loss in _candidate_losses(storage) if storage.is_legal(loss.kept))
 
 
-def _thinkable_losses(storage: Storage) -> Iterator[PowerLoss]:
+def _candidate_losses(storage: Storage) -> Iterator[PowerLoss]:
     pending = storage.pending
     numbers = [one.number for one in pending]
     for count in range(len(pending) + 1):
@@ -404,7 +404,7 @@ def _thinkable_losses(storage: Storage) -> Iterator[PowerLoss]:
 
 
 def numbers_by_file_system(storage: Storage) -> dict[int, list[int]]:
-    """The numbers of the pending changes, in their order."""
+    """The numbers of the pending changes, in order."""
     numbers: dict[int, list[int]] = {}
     for one in storage.pending:
         place = one.inode.file_system if isinstance(one, Change) else one.file_system
@@ -412,8 +412,8 @@ def numbers_by_file_system(storage: Storage) -> dict[int, list[int]]:
     return numbers
 
 
-def _losses_apart(storage: Storage, pending: list[Change | Naming]) -> Iterator[PowerLoss]:
-    """Every combination of the prefixes of several file systems, but for those that are prefixes of all."""
+def _losses_apart(storage: Storage, pending: list[Change | NameChange]) -> Iterator[PowerLoss]:
+    """Every combination of prefixes of several file systems, except those that are prefixes of all."""
     queues = list(numbers_by_file_system(storage).values())
     if len(queues) < 2:
         return

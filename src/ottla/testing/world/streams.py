@@ -1,7 +1,7 @@
-"""Between the two ends of a connection in the simulated world: ways between hosts, and streams of bytes.
+"""Links between simulated hosts, and the byte streams that connections send over them.
 
-A stream keeps its bytes in order and without gaps, whatever happens; different streams know nothing of each
-other. Reads end at any byte, since writes are joined and split by chance.
+A stream keeps its bytes in order and without gaps, whatever happens; different streams are independent. Reads
+end at any byte, since the stream joins and splits writes randomly.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 READ_BYTES_MAX = 256 * 1024
 
 
-class Way:
-    """One direction between two hosts. Change its fields at any time; `cut` and `heal` for the rest."""
+class Link:
+    """One direction between two hosts. Its fields may change at any time; `cut` and `heal` block and unblock
+    it."""
 
     __slots__ = (
         "_chance",
@@ -35,8 +36,8 @@ class Way:
         "spike_s",
     )
 
-    def __init__(self, chance: random.Random, delay_s: float, jitter_s: float) -> None:
-        self._chance = chance.random
+    def __init__(self, rng: random.Random, delay_s: float, jitter_s: float) -> None:
+        self._chance = rng.random
         self.delay_s = delay_s
         self.jitter_s = jitter_s
         self.spike_probability = 0.0
@@ -48,7 +49,7 @@ class Way:
         self.held: dict[Stream, None] = {}
 
     def arrival(self, now: float, count: int) -> float:
-        """When bytes that leave now arrive."""
+        """The arrival time of bytes that leave now."""
         delay = self.delay_s + self.jitter_s * self._chance()
         if self.spike_probability and self._chance() < self.spike_probability:
             delay += self.spike_s * self._chance()
@@ -58,8 +59,8 @@ class Way:
         return now + delay
 
 
-class End:
-    """What ends a stream, after its bytes: an end of file, or a reset."""
+class StreamEnd:
+    """The end of a stream, after its bytes: an end of file, or a reset."""
 
     __slots__ = ("is_reset",)
 
@@ -74,22 +75,22 @@ class Stream:
         "_alarm",
         "_due",
         "_is_ended",
+        "link",
         "number",
         "queue",
         "receiver",
         "sender",
         "unread",
-        "way",
         "wires",
     )
 
-    def __init__(self, wires: Wires, number: int, way: Way) -> None:
+    def __init__(self, wires: Wires, number: int, link: Link) -> None:
         self.wires = wires
         self.number = number
-        self.way = way
+        self.link = link
         self.sender: SimulatedTransport = cast("SimulatedTransport", None)
         self.receiver: SimulatedTransport = cast("SimulatedTransport", None)
-        self.queue: deque[tuple[float, bytes | End]] = deque()
+        self.queue: deque[tuple[float, bytes | StreamEnd]] = deque()
         self.unread = 0
         self._due = 0.0
         self._alarm: asyncio.TimerHandle | None = None
@@ -97,9 +98,9 @@ class Stream:
 
     def send(self, data: bytes) -> None:
         loop = self.wires.loop
-        due = self.way.arrival(loop.now, len(data))
+        due = self.link.arrival(loop.now, len(data))
         if due < self._due:
-            due = self._due  # in order
+            due = self._due  # never before earlier bytes
         self._due = due
         self.queue.append((due, data))
         self.unread += len(data)
@@ -108,16 +109,16 @@ class Stream:
     def finish(self, *, is_reset: bool) -> None:
         if not self._is_ended:
             self._is_ended = True
-            self._due = max(self.way.arrival(self.wires.loop.now, 0), self._due)
-            self.queue.append((self._due, End(is_reset)))
+            self._due = max(self.link.arrival(self.wires.loop.now, 0), self._due)
+            self.queue.append((self._due, StreamEnd(is_reset)))
             self.expect()
 
     def expect(self) -> None:
-        """Have the receiver look when the next bytes are there."""
+        """Schedule the receiver for the arrival of the next bytes."""
         if self._alarm is None and self.queue:
             receiver = self.receiver
             if receiver.is_gone:
-                # The system answers for a process that is not there any more.
+                # The operating system answers in place of a dead process.
                 root = self.wires.loop.root
                 self._alarm = self.wires.loop.call_in_at(root, self.queue[0][0], self._bounce)
             else:
@@ -127,17 +128,17 @@ class Stream:
         self._alarm = None
         if self.receiver.is_gone:
             self.expect()
-        elif self.way.is_cut:
-            self.way.held[self] = None
+        elif self.link.is_cut:
+            self.link.held[self] = None
         else:
             self.receiver.receive()
 
     def _bounce(self) -> None:
-        """Bytes reach a host where nobody takes them: it answers with a reset, if it answers at all."""
+        """Bytes reach a host without a receiver: it answers with a reset, if it has power."""
         self._alarm = None
-        back = self.receiver.outgoing.way
-        if self.way.is_cut or back.is_cut:
-            (self.way if self.way.is_cut else back).held[self] = None
+        back = self.receiver.outgoing.link
+        if self.link.is_cut or back.is_cut:
+            (self.link if self.link.is_cut else back).held[self] = None
         elif self.receiver.process.host in self.wires.powered_off:
             self.wires.unanswered[self] = None
         else:
@@ -151,13 +152,13 @@ class Stream:
                     ConnectionResetError(errno.ECONNRESET, "reset by peer"),
                 )
 
-    def take(self) -> bytes | End | None:
-        """What is there now: bytes up to a random point, or the end; None if it is not yet time."""
+    def take(self) -> bytes | StreamEnd | None:
+        """The available bytes, up to a random point, or the end; None if nothing has arrived yet."""
         now, queue = self.wires.loop.now, self.queue
         if not queue or queue[0][0] > now:
             return None
         _, first = queue.popleft()
-        if isinstance(first, End):
+        if isinstance(first, StreamEnd):
             return first
         if queue and queue[0][0] <= now and isinstance(queue[0][1], bytes):
             pieces, size = [first], len(first)
@@ -165,10 +166,10 @@ class Stream:
                 pieces.append(queue.popleft()[1])  # type: ignore[arg-type]
                 size += len(pieces[-1])
             first = b"".join(pieces)
-        chance = self.wires.chance
-        if len(first) > 1 and chance.random() < self.wires.split_probability:
-            at = 1 + int(chance.random() * (len(first) - 1))
-            queue.appendleft((now + 0.001 * chance.random(), first[at:]))
+        rng = self.wires.rng
+        if len(first) > 1 and rng.random() < self.wires.split_probability:
+            at = 1 + int(rng.random() * (len(first) - 1))
+            queue.appendleft((now + 0.001 * rng.random(), first[at:]))
             first = first[:at]
         return first
 
@@ -176,15 +177,15 @@ class Stream:
         self.queue.appendleft((self.wires.loop.now, data))
 
     def lose_tail(self) -> None:
-        """A reset overtakes some of what was sent."""
-        keep = int(self.wires.chance.random() * (len(self.queue) + 1))
+        """Drop some of the sent bytes: a reset overtakes them."""
+        keep = int(self.wires.rng.random() * (len(self.queue) + 1))
         while len(self.queue) > keep:
             _, lost = self.queue.pop()
             if isinstance(lost, bytes):
                 self.unread -= len(lost)
 
     def retry(self, wait_s: float) -> None:
-        """The way is free again."""
+        """Resume after the link healed."""
         if self._alarm is not None:
             return
         due = self.wires.loop.now + wait_s
@@ -193,7 +194,7 @@ class Stream:
         self.expect()
 
     def abandon(self) -> None:
-        """Nobody is at its receiving end any more: the system there answers."""
+        """The receiver is dead: its system answers from now on."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None

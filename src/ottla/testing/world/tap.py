@@ -1,7 +1,7 @@
-"""Shows which requests arrive where, so that a fault can come at a certain step of a conversation.
+"""Shows which requests arrive where, so that a fault can hit a certain step of a protocol.
 
-A listener is called with each whole request just before its server gets the last of its bytes: who kills the
-server there has it die before it has read the request.
+A listener is called with each complete request just before the server receives its last bytes: if it kills
+the server, the server dies before it has read the request.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FIRST_CLIENT_PORT = 30_000
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A request at the server that it was sent to. `frame` has its length before it, as it was sent."""
+    """A request that arrives at its server. `frame` includes the length prefix."""
 
     source: str
     target: str
@@ -34,7 +34,7 @@ class Arrival:
     frame: bytes
 
     def decode(self) -> Any:
-        """The request itself."""
+        """Decode the request."""
         header_version = apis.request_header_version(self.api_key, self.version)
         _, end = codec.decoder(RequestHeader, header_version)(self.frame, _LENGTH_BYTES)
         request = apis.API_BY_KEY[self.api_key].request_class()
@@ -45,7 +45,7 @@ Listener = Callable[[Arrival], None]
 
 
 class Tap:
-    """Made by `Nemesis.tap`: a world has one."""
+    """Created by `Nemesis.tap`: a world has one."""
 
     def __init__(self, wires: Wires) -> None:
         self.listeners: list[Listener] = []
@@ -55,7 +55,7 @@ class Tap:
     def _read(self, transport: SimulatedTransport, data: bytes) -> None:
         host, port = transport.get_extra_info("sockname")
         if port >= _FIRST_CLIENT_PORT:
-            return  # an answer
+            return  # a response
         number = transport.incoming.number
         parts = self._parts.pop(number, None)
         buffer = bytearray(data) if parts is None else parts + data
@@ -66,7 +66,7 @@ class Tap:
             frame = bytes(buffer[:end])
             del buffer[:end]
             if len(frame) >= _LENGTH_BYTES + _HEADER_BYTES:
-                self._tell(
+                self._notify(
                     Arrival(
                         transport.peer_host,
                         host,
@@ -79,6 +79,6 @@ class Tap:
         if buffer:
             self._parts[number] = buffer
 
-    def _tell(self, arrival: Arrival) -> None:
+    def _notify(self, arrival: Arrival) -> None:
         for listener in list(self.listeners):
             listener(arrival)

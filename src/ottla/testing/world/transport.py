@@ -1,6 +1,6 @@
-"""One end of a connection in the simulated world, in the terms of asyncio.
+"""One end of a simulated connection, as an asyncio transport.
 
-Nothing goes by sendfile: transports have no socket, so the plain path is used.
+It has no socket, so sendfile is not used.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 from ottla.testing.world.loop import Crashed
 from ottla.testing.world.process import Process
-from ottla.testing.world.streams import End, Stream
+from ottla.testing.world.streams import Stream, StreamEnd
 
 
 class SimulatedTransport(asyncio.Transport):
-    """One end of a connection, in the terms of asyncio."""
+    """One end of a connection, as an asyncio transport."""
 
     __slots__ = (
         "_high",
@@ -50,10 +50,10 @@ class SimulatedTransport(asyncio.Transport):
         outgoing.sender = self
         self.is_gone = False
         self.system_buffer_bytes = 128 * 1024
-        self._protocol: Any = None  # of either kind, once it is started
+        self._protocol: Any = None  # a plain or a buffered protocol, set by `start`
         self._high, self._low = 64 * 1024, 16 * 1024
         self._is_reading = True
-        self._is_paused = False  # its protocol was told to write no more
+        self._is_paused = False  # whether the protocol's writing is paused
         self._is_closing = False
         self._is_started = False
 
@@ -70,13 +70,13 @@ class SimulatedTransport(asyncio.Transport):
     # Reading
 
     def receive(self) -> None:
-        """Give the protocol what has arrived. Runs in its process."""
+        """Pass received bytes to the protocol. Runs in its process."""
         stream = self.incoming
         while self._is_reading and self._is_started and not self.is_gone and not self._is_closing:
             piece = stream.take()
             if piece is None:
                 break
-            if isinstance(piece, End):
+            if isinstance(piece, StreamEnd):
                 self._end(piece)
                 return
             self._give(piece)
@@ -103,7 +103,7 @@ class SimulatedTransport(asyncio.Transport):
         if wires.watch is not None:
             wires.watch(self, data)
             if self.process.is_dead:
-                return  # whoever watches has ended it
+                return  # the watcher has ended it
         try:
             if is_buffered:
                 protocol.buffer_updated(len(data))
@@ -117,7 +117,7 @@ class SimulatedTransport(asyncio.Transport):
             )
             self.lose(error)
 
-    def _end(self, end: End) -> None:
+    def _end(self, end: StreamEnd) -> None:
         if end.is_reset:
             self.lose(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"))
             return
@@ -134,7 +134,7 @@ class SimulatedTransport(asyncio.Transport):
             self.incoming.wires.loop.call_in(self.process, self._look_again)
 
     def _look_again(self) -> None:
-        if not self.incoming.way.is_cut:
+        if not self.incoming.link.is_cut:
             self.receive()
         else:
             self.incoming.expect()
@@ -179,7 +179,7 @@ class SimulatedTransport(asyncio.Transport):
             self._protocol.pause_writing()
 
     def drained(self) -> None:
-        """The other end has read something."""
+        """The other end has read some bytes."""
         if self._is_paused and not self.is_gone and self.get_write_buffer_size() <= self._low:
             self.outgoing.wires.loop.call_in(self.process, self._resume_writing)
 
@@ -214,14 +214,14 @@ class SimulatedTransport(asyncio.Transport):
         if not self._is_closing:
             self._is_closing = True
             wires = self.incoming.wires
-            is_reset = wires.chance.random() < 0.5
+            is_reset = wires.rng.random() < 0.5
             if is_reset:
                 self.outgoing.lose_tail()
             self.outgoing.finish(is_reset=is_reset)
             wires.loop.call_in(self.process, self._lost, None)
 
     def lose(self, error: BaseException) -> None:
-        """The connection is broken. Runs in its process."""
+        """The connection broke. Runs in its process."""
         if not self._is_closing:
             self._is_closing = True
             self.outgoing.lose_tail()
@@ -234,7 +234,7 @@ class SimulatedTransport(asyncio.Transport):
             self._protocol.connection_lost(error)
 
     def leave(self) -> None:
-        """Nobody is at this end any more."""
+        """Detach from a process that has died."""
         if not self.is_gone:
             self.is_gone = True
             self.incoming.wires.forget(self)

@@ -1,4 +1,4 @@
-"""`World(seed)`: a cluster of production nodes and clients in one process, on virtual time, with every fault.
+"""`World(seed)`: a cluster of production nodes and clients in one process, on virtual time, with faults.
 
     with World(7) as world:
         world.add_nodes(3)
@@ -9,7 +9,7 @@
             async with client.admin() as admin:
                 await admin.create_topics([...])
             world.crash(1)                      # kill -9
-            world.cut(2, 3)                     # nothing goes from node 2 to node 3
+            world.cut(2, 3)                     # blocks bytes from node 2 to node 3
             await asyncio.sleep(30)             # virtual seconds
             world.heal()
             await world.restart(1)
@@ -17,10 +17,10 @@
         world.run(story())
         assert not world.unhandled
 
-The seed decides everything that the story leaves open: delays, the order of what happens at once, what a loss
-of power leaves behind, every random number that nodes and clients draw. The same seed and story give the
-same `trace_hash`, in every process. Coroutines that belong to a client run in `client.spawn(...)`: its
-connections and timers end with it.
+The seed decides everything that the story leaves open: delays, the order of simultaneous events, the outcome
+of a power loss, every random number that nodes and clients draw. The same seed and story give the same
+`trace_hash` in every process. Run a client's coroutines in `client.spawn(...)`, so that its connections and
+timers die with it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _WATCH_SECONDS = 0.25
 _NEVER_S = 24 * 3600.0
 
 WRITE_BACK_SECONDS = 10.0
-"""How often, on average, a host's system writes half of what is in its cache to the disk by itself."""
+"""The average interval at which a host's system writes back half of its cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +74,15 @@ class TookTooLong(WorldError):
 
 
 class World:
-    """See the module. `keep_trace` keeps each step in `steps`, to find where two runs part."""
+    """See the module. `keep_trace` records each step in `steps`, to find where two runs diverge."""
 
     def __init__(self, seed: int, *, keep_trace: bool = False, log_level: int = logging.WARNING) -> None:
         self.seed = seed
         self.loop = WorldLoop(stream(seed, "loop"))
-        self.chance = stream(seed, "world")
+        self.rng = stream(seed, "world")
         self.timeline: list[Event] = []
         self.logged: list[Unhandled] = []
-        """Errors that production code has logged: caught there, but maybe not meant to happen."""
+        """Errors that production code logged: handled there, but perhaps unexpected."""
         self.nodes: dict[int, SimulatedNode] = {}
         self.clients: list[SimulatedClient] = []
         self.steps: list[tuple[float, bytes, int, int]] | None = [] if keep_trace else None
@@ -94,7 +94,7 @@ class World:
         self._cluster_id = ""
         self._seen_partitions: dict[tuple[bytes, int], int] = {}
         self._seen_epochs: dict[int, int] = {}
-        self._handler = _Logged(self, log_level)
+        self._handler = _TimelineHandler(self, log_level)
         self._logger = logging.getLogger("ottla")
         self._logger_before = (self._logger.propagate, self._logger.level)
         self._collects = gc.isenabled()
@@ -108,7 +108,7 @@ class World:
         self._logger.propagate = False
         self._logger.setLevel(min(self._handler.level, logging.WARNING))
         gc.disable()
-        gc.freeze()  # what is there already is not looked through at the end of each run
+        gc.freeze()  # excludes existing objects from the collection after each run
         return self
 
     def __exit__(
@@ -122,7 +122,7 @@ class World:
         self._is_open = False
         try:
             for node in self.nodes.values():
-                node.vanish()
+                node.discard()
             for client in self.clients:
                 client.process.is_dead = True
             self.loop.end()
@@ -136,16 +136,16 @@ class World:
 
     @property
     def now(self) -> float:
-        """Virtual seconds since the beginning."""
+        """Virtual seconds since the start."""
         return self.loop.now - self._start
 
     @property
     def unhandled(self) -> list[Unhandled]:
-        """Exceptions that nobody caught, so far."""
+        """Exceptions that nobody has caught so far."""
         return self.loop.unhandled
 
     def run(self, story: Awaitable[_T], *, limit_s: float = _NEVER_S) -> _T:
-        """Run an awaitable to its end, with everything around it. `TookTooLong` after `limit_s`."""
+        """Run an awaitable to its end, and the world with it. Raises `TookTooLong` after `limit_s`."""
 
         async def bounded() -> _T:
             try:
@@ -160,13 +160,13 @@ class World:
                 ) from error
 
         outcome = self.loop.run_until_complete(bounded())
-        gc.collect()  # exceptions of tasks that nobody waits for are told when those are gone
+        gc.collect()  # asyncio reports an unretrieved exception when its task is collected
         return outcome
 
-    # What happened
+    # Events
 
     def note(self, who: str, what: str) -> None:
-        """Add a line to the timeline; it counts for the trace hash."""
+        """Add a line to the timeline; it is part of the trace hash."""
         self.timeline.append(Event(self.now, who, what))
         self.trace(b"note", len(self.timeline), zlib.crc32(f"{who} {what}".encode()))
 
@@ -178,7 +178,7 @@ class World:
 
     @property
     def trace_hash(self) -> str:
-        """Of all that was received, and of every line of the timeline, with its time."""
+        """A hash of everything received and of every line of the timeline, with its time."""
         return f"{self._trace:08x}-{self._trace_count}-{self.loop.turns}"
 
     def history(self, last: int | None = None) -> str:
@@ -205,17 +205,18 @@ class World:
         settings: Mapping[str, str] | None = None,
         model: Model | None = None,
     ) -> list[SimulatedNode]:
-        """Nodes 1 to `count`, all brokers; the first `controllers` (3, if there are as many) controllers too.
-        With `combined=False` controllers are nodes of their own, from 101 on. With `dynamic=True` voters can
-        be added and removed: all combined nodes are controllers then, the first `controllers` of them voters.
+        """Create nodes 1 to `count`, all brokers; the first `controllers` (3, if there are as many) are
+        controllers, too. With `combined=False` controllers are separate nodes, from 101 on. With
+        `dynamic=True` voters can be added and removed; then all combined nodes are controllers, and the first
+        `controllers` of them are voters.
 
-        Each has so many `disks`, with a log directory on each.
+        Each node has `disks` disks with a log directory on each.
 
-        `settings` as in server.properties. `model`: of their file systems (see `storage.py`), by default as
-        the seed says.
+        `settings` are as in server.properties. `model` is the model of the file systems (see `storage.py`);
+        by default the seed chooses it.
         """
         models: tuple[Model, Model] = ("posix", "journaled")
-        chosen = self.chance.choice(models) if model is None else model
+        chosen = self.rng.choice(models) if model is None else model
         if not self.nodes:
             self.loop.create_task(self._watch())
         plan = Plan(
@@ -240,7 +241,7 @@ class World:
 
     @property
     def running(self) -> list[SimulatedNode]:
-        """Nodes whose process lives, paused ones too."""
+        """Nodes whose process is alive, even if paused."""
         return [node for node in self.nodes.values() if node.is_running]
 
     async def start(self, *nodes: int) -> None:
@@ -254,15 +255,15 @@ class World:
         await asyncio.gather(*(node.stop() for node in stopped if node.is_running))
 
     async def restart(self, *nodes: int) -> None:
-        """Have these nodes, or all, run and serve, whatever happened to them."""
+        """Start these nodes, or all, in whatever state they are, and wait until they serve."""
         await self.start(*nodes)
 
     def crash(self, node: int | SimulatedNode) -> None:
-        """kill -9: what was written is in the system's cache, and not lost."""
+        """kill -9: written data stays in the system's cache and is not lost."""
         self.node(node).crash()
 
     def lose_power(self, node: int | SimulatedNode) -> None:
-        """The host is dead: unsynced writes are lost or torn, and nobody answers for it until it starts."""
+        """Cut the power: unsynced writes are lost or torn, and the host is silent until it starts again."""
         self.node(node).lose_power()
 
     def pause(self, node: int | SimulatedNode) -> None:
@@ -291,7 +292,7 @@ class World:
         *,
         both: bool = False,
     ) -> None:
-        """Nothing goes from one host to another; with `both`, nor back."""
+        """Block one direction between two hosts; with `both`, both directions."""
         first, second = self._host(source), self._host(target)
         self.note("network", f"cut {first} -{'/' if both else ''}-> {second}")
         self.wires.cut(first, second)
@@ -301,14 +302,14 @@ class World:
     def isolate(
         self, one: int | str | SimulatedNode | SimulatedClient, others: Iterable[str] | None = None
     ) -> None:
-        """Cut a host off from these hosts, or all, in both directions."""
+        """Block both directions between a host and these hosts, or all others."""
         host = self._host(one)
         for other in self.hosts if others is None else others:
             if other != host:
                 self.cut(host, other, both=True)
 
     def partition(self, *groups: Iterable[int | str]) -> None:
-        """Cut hosts of different groups off from each other."""
+        """Separate hosts of different groups from each other."""
         named = [[self._host(one) for one in group] for group in groups]
         for index, group in enumerate(named):
             for other in named[index + 1 :]:
@@ -317,7 +318,7 @@ class World:
                         self.cut(first, second, both=True)
 
     def heal(self) -> None:
-        """End every cut."""
+        """Heal every cut."""
         self.note("network", "healed")
         self.wires.heal_all()
 
@@ -340,31 +341,29 @@ class World:
         jitter_s: float = 0.0,
         bytes_per_second: float | None = None,
     ) -> None:
-        """Make the way from one host to another as slow as this, from now on."""
+        """Set the latency and bandwidth from one host to another."""
         first, second = self._host(source), self._host(target)
-        way = self.wires.way(first, second)
-        way.delay_s, way.jitter_s, way.bytes_per_second = delay_s, jitter_s, bytes_per_second
+        link = self.wires.link(first, second)
+        link.delay_s, link.jitter_s, link.bytes_per_second = delay_s, jitter_s, bytes_per_second
         self.note("network", f"{first} -> {second} takes {delay_s * 1000:g} ms")
 
     # Clients
 
     def client(self, name: str) -> SimulatedClient:
-        """A host with a process for client code. Names are of one use."""
+        """Add a host with a process for client code. A name can be used only once."""
         if name in self.hosts:
             raise WorldError(f"Host {name} already exists. Give each client its own name.")
         process = Process(self.loop, name, name)
-        chance = stream(self.seed, name)
+        rng = stream(self.seed, name)
         clock = SimulatedClock(process, start=self._start)
-        client = SimulatedClient(
-            self, process, clock, SimulatedRandom(chance), self.wires.network_of(process)
-        )
+        client = SimulatedClient(self, process, clock, SimulatedRandom(rng), self.wires.network_of(process))
         self.clients.append(client)
         return client
 
-    # Watching
+    # Observation
 
-    def saw_metadata(self, image: ClusterImage, delta: ImageDelta) -> None:
-        """Note each change of a partition's leader or replicas in sync, when the first node learns of it."""
+    def record_metadata(self, image: ClusterImage, delta: ImageDelta) -> None:
+        """Record each change of a partition's leader or ISR when the first node learns of it."""
         changed = [
             (topic_id, index) for topic_id, found in delta.partitions_changed.items() for index in found
         ]
@@ -380,7 +379,7 @@ class World:
                 self.note(f"{topic.name}-{index}", f"{leads}, in sync {[*partition.isr]}")
 
     async def _watch(self) -> None:
-        """Note who leads the quorum; and let systems bring what was written to their disks, by and by."""
+        """Record the quorum's leader, and let systems write their caches back from time to time."""
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
             for node in self.nodes.values():
@@ -397,11 +396,11 @@ class World:
                     self.note(node.host, f"leads the quorum in epoch {epoch}")
 
 
-class _Logged(logging.Handler):
-    """What production code logs becomes part of the timeline.
+class _TimelineHandler(logging.Handler):
+    """Adds the log of production code to the timeline.
 
-    All of a world runs in one thread: what comes from another one, a real broker of a test for one, is not
-    of this world, and goes where it would have gone.
+    A world runs in a single thread. Records of other threads (a real broker in a test, say) do not belong to
+    it and go to the usual handlers.
     """
 
     def __init__(self, world: World, level: int) -> None:

@@ -1,4 +1,4 @@
-"""The admin clients of the libraries, in one shape."""
+"""The admin clients of the libraries, with a common interface."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The same questions to Kafka and to Ottla, byte for byte; the answers must be the same too."""
+"""The same requests to Kafka and to Ottla, byte for byte; the responses must be the same, too."""

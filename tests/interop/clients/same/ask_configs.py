@@ -1,4 +1,4 @@
-"""Questions about configs of topics, brokers and whatever else has some."""
+"""Requests about configs of topics, brokers and other resources."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def configs_of_what_does_not_exist(session: Session, version: int) -> None:
 
 
 def changed_topic(session: Session, name: str) -> None:
-    """What a topic's own configs are now."""
+    """A topic's current own configs."""
     response = session.quietly("DescribeConfigs", 4, resources=[resource(TOPIC, name)])
     rows = {row.name: row.value for row in response.results[0].configs if row.config_source == 1}
     session.note("configs of the topic", rows)

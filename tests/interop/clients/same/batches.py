@@ -1,4 +1,4 @@
-"""Record batches built byte by byte, right or wrong on purpose, without any of Ottla's code for records."""
+"""Record batches built byte by byte, valid or deliberately invalid, without Ottla's code for records."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def batch(
     crc: int | None = None,
     payload: bytes | None = None,
 ) -> bytes:
-    """A batch of format v2. What is not given is right; what is given is taken as it is."""
+    """A batch of format v2. Omitted fields are correct; given ones are used unchanged."""
     if payload is None:
         payload = b"".join(record_bytes(entry, index) for index, entry in enumerate(entries))
         if codec == 1:

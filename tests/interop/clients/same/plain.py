@@ -52,7 +52,7 @@ def _struct(
 
 
 class Masks:
-    """Names for what differs between runs: ids, ports, paths, times. The same thing keeps the same name."""
+    """Names for values that differ between runs: ids, ports, paths, times. The same value keeps its name."""
 
     ORDINALS = frozenset({"producer_id", "session_id", "fetch_session_id"})
     # Where a true value is not negative and may be anything.
@@ -86,7 +86,7 @@ class Masks:
         return value.replace(self.salt, "~")
 
     def is_foreign(self, value: object) -> bool:
-        """Whether this names a topic of another run."""
+        """Whether this is the name of a topic of another run."""
         return isinstance(value, str) and bool(re.search(r"-q\d+q$", value)) and self.salt not in value
 
     def value(self, name: str, value: object) -> object:
@@ -168,7 +168,7 @@ def differences(first: Any, second: Any, path: str = "") -> list[tuple[str, Any,
 
 
 def _labelled(rows: list[Any]) -> dict[str, Any]:
-    """The rows by what names them, or by their place if nothing does."""
+    """The rows by their key fields, or by their position without any."""
     if rows and all(isinstance(row, dict) for row in rows):
         for label in _LABELS:
             named = {f"[{row.get(label)}]": row for row in rows if label in row}

@@ -1,4 +1,4 @@
-"""One raw connection to one broker, and the transcript of what was asked and answered on it."""
+"""One raw connection to one broker, and the transcript of its requests and responses."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ CLOSED = "the broker closed the connection"
 
 
 class Closed(ConnectionError):
-    """The broker closed the connection instead of answering."""
+    """The broker closed the connection instead of responding."""
 
 
 class Session:
-    """Asks by raw requests. Every recorded answer goes to `transcript` as (what was asked, plain answer)."""
+    """Sends raw requests. Every recorded response goes to `transcript` as (request, plain response)."""
 
     def __init__(self, broker: BrokerProcess, number: int) -> None:
         self.broker = broker
@@ -46,7 +46,7 @@ class Session:
     # --- asking ---------------------------------------------------------------------------------------
 
     def ask(self, api: str, version: int, /, **fields: Any) -> Any:
-        """Send a request, record its answer, return it (None when there was none)."""
+        """Send a request, record its response, return it (None if there was none)."""
         try:
             response = self.quietly(api, version, **fields)
         except (Closed, TimeoutError) as error:
@@ -57,7 +57,7 @@ class Session:
         return response
 
     def quietly(self, api: str, version: int, /, **fields: Any) -> Any:
-        """Send a request and return its answer without recording it."""
+        """Send a request and return its response without recording it."""
         entry = apis.API_BY_NAME[api]
         request = make(entry.request_class(), version, fields)
         self._correlation_id += 1
@@ -67,14 +67,14 @@ class Session:
         return response
 
     def tell(self, api: str, version: int, /, **fields: Any) -> None:
-        """Send a request that has no answer (Produce with acks=0)."""
+        """Send a request without a response (Produce with acks=0)."""
         entry = apis.API_BY_NAME[api]
         self._correlation_id += 1
         request = make(entry.request_class(), version, fields)
         self.send(frame.request_frame(request, version, self._correlation_id, "same"))
 
     def ask_bytes(self, what: str, sent: bytes) -> None:
-        """Send bytes as they are on a fresh connection; record the answer's bytes or the closing."""
+        """Send raw bytes on a new connection; record the response bytes or the closing."""
         self.disconnect()
         self.send(sent)
         try:
@@ -152,7 +152,7 @@ class Session:
         return name
 
     def learn(self, name: str) -> None:
-        """Know the id of a topic that was just created, for questions by id and for the masks."""
+        """Remember the id of a new topic, for requests by id and for the masks."""
 
         def found() -> bool:
             topic = self.quietly("Metadata", 12, topics=[{"name": name}]).topics[0]
@@ -185,7 +185,7 @@ class Session:
         wait_until(gone, 20, f"{name} to be gone")
 
     def wait_config(self, kind: int, name: str, config: str, value: str | None) -> None:
-        """Wait until a config reads as `value` (broker configs come to a node through the metadata log)."""
+        """Wait until a config has `value` (broker configs reach a node through the metadata log)."""
 
         def reads() -> bool:
             asked = [{"resource_type": kind, "resource_name": name, "configuration_keys": [config]}]

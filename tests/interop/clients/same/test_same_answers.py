@@ -55,7 +55,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[tuple[peers.BrokerProcess, peers.BrokerProcess]]:
-    """Kafka and the broker that is compared with it."""
+    """Kafka and the broker to compare with it."""
     with peers.running("kafka", properties=BROKER_PROPERTIES) as kafka:
         wait_for_producer_ids(kafka)
         if os.environ.get("OTTLA_TEST_BROKERS") == "kafka":
@@ -67,7 +67,7 @@ def pair() -> Iterator[tuple[peers.BrokerProcess, peers.BrokerProcess]]:
 
 
 def wait_for_producer_ids(broker: peers.BrokerProcess) -> None:
-    """The first one may be refused while the broker still asks the controller for a block of them."""
+    """The first request may fail while the broker still requests a block of producer ids."""
     with Session(broker, 0) as session:
         peers.wait_until(
             lambda: session.quietly("InitProducerId", 4, transactional_id=None).error_code == 0,

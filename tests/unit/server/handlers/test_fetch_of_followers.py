@@ -55,11 +55,11 @@ class World:
                 partition_epoch=0,
                 end_offset=log.log_end_offset,
             )
-        self.looked_at: list[int] = []
+        self.read: list[int] = []
         real = fetch._Fetch._read_as_follower
 
         def read(one: Any, fetched: Any, *arguments: Any) -> Any:
-            self.looked_at.append(fetched.index)
+            self.read.append(fetched.index)
             return real(one, fetched, *arguments)
 
         monkeypatch.setattr(fetch._Fetch, "_read_as_follower", read)
@@ -71,7 +71,7 @@ class World:
 
     def fetch(self, *indexes: int, broker_epoch: int = EPOCH) -> dict[int, Any]:
         """What a fetch in the session answers, which names these partitions; by partition."""
-        self.looked_at.clear()
+        self.read.clear()
         response: FetchResponse = ask(self.broker, self.request(*indexes, broker_epoch=broker_epoch))
         assert response.error_code == 0
         self.session_id = response.session_id
@@ -120,7 +120,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 def test_nothing_is_looked_at_where_nothing_is_new(world: World) -> None:
     for _ in range(3):
         assert world.fetch() == {}
-        assert world.looked_at == []
+        assert world.read == []
 
 
 def test_a_quiet_follower_never_lags(world: World) -> None:
@@ -162,14 +162,14 @@ def test_a_leader_that_is_always_late_removes_its_lagging_followers_at_every_oth
 def test_a_partition_that_grew_is_looked_at_alone_until_the_follower_knows_all(world: World) -> None:
     append(world.broker, TOPIC, 1, 2)
     assert set(world.fetch()) == {0}
-    assert world.looked_at == [0]
+    assert world.read == [0]
     assert set(world.fetch()) == {0}, "the records were not taken, so they come again"
     world.offsets[0] = 2
     # Its next fetch tells that it has them: the watermark moves, and it is told in the same answer.
     assert world.fetch(0)[0].high_watermark == 2
     assert world.partition(0).log.high_watermark == 2
     assert world.fetch() == {}
-    assert world.looked_at == []
+    assert world.read == []
 
 
 def test_a_log_that_starts_elsewhere_now_is_news(world: World) -> None:
@@ -205,7 +205,7 @@ def test_a_follower_out_of_sync_is_looked_at_until_it_may_join(world: World) -> 
     leadership = world.partition(5).leadership
     leadership.take(replicas=(1, FOLLOWER), isr=(1,), leader_epoch=0, partition_epoch=1, end_offset=0)
     world.fetch()
-    assert set(world.looked_at) == {5}
+    assert set(world.read) == {5}
     assert leadership.pending is not None
     assert leadership.pending.added == FOLLOWER
 

@@ -29,7 +29,7 @@ from ottla.rare_paths import decided_by
 from ottla.records.batch import Codec
 from ottla.records.record import Record, build_batch
 from ottla.records.validate import BYTES_AT_ONCE
-from ottla.replication.leader import NEVER_MS, Agreed
+from ottla.replication.leader import NEVER_MS, AcceptedChange
 from ottla.server.broker import Broker
 from ottla.server.coordinators.marker_writer import write_marker
 from ottla.server.handlers.produce import handle
@@ -109,7 +109,7 @@ def test_it_is_told_when_too_few_are_left_in_sync(broker: Broker) -> None:
         leadership.followers[3].caught_up_ms = leadership.followers[2].caught_up_ms = NEVER_MS
         proposal = leadership.shrinkage(log.log_end_offset + 1)
         assert proposal is not None
-        partition.isr_agreed(proposal, Agreed(0, 1, (1,)))
+        partition.isr_change_accepted(proposal, AcceptedChange(0, 1, (1,)))
 
     _, answer = produce(broker, shrink)
     assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND

@@ -1,4 +1,4 @@
-"""Three brokers whose partitions have several replicas: who leads, who is in sync, what they hold."""
+"""Three brokers with replicated partitions: their leaders, ISR and contents."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Trio:
 
     @classmethod
     def of(cls, brokers: dict[int, NodeProcess]) -> Self:
-        """Brokers that run already."""
+        """Brokers that are already running."""
         made = cls.__new__(cls)
         made.brokers = brokers
         return made
@@ -39,7 +39,7 @@ class Trio:
     def create(
         self, topic: str, replicas: tuple[int, ...] = (1, 2, 3), *, at: int = 1, **configs: str
     ) -> None:
-        """A topic of one partition with these replicas, the first of which leads."""
+        """Create a topic with one partition on these replicas, the first of which leads."""
         request = CreateTopicsRequest(
             topics=[
                 CreateTopicsRequest.CreatableTopic(
@@ -67,7 +67,7 @@ class Trio:
                 self.wait_until_isr(topic, set(replicas), at=node_id)
 
     def partition(self, topic: str, *, at: int) -> Any:
-        """The partition as a broker tells its clients."""
+        """The partition in a broker's Metadata response."""
         request = MetadataRequest(
             topics=[MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
         )
@@ -91,7 +91,7 @@ class Trio:
         return self.leader(topic, at=at)
 
     def log_end(self, topic: str, *, at: int) -> int:
-        """Where the log of a broker ends, leader or not."""
+        """The log end on a broker, leader or not."""
         request = ListOffsetsRequest(
             replica_id=-2,
             topics=[
@@ -110,7 +110,7 @@ class Trio:
             return asking.produce(topic, values, acks=acks)
 
     def values(self, topic: str, *, at: int) -> list[bytes | None]:
-        """What a broker lets consumers read, whether it leads or not."""
+        """The values that a broker serves to consumers, leader or not."""
         with self.brokers[at].ask() as asking:
             return asking.values(topic)
 

@@ -1,4 +1,4 @@
-"""The controller learns in which directory each replica lies, and keeps it over a restart."""
+"""The controller learns the directory of each replica, and keeps it across a restart."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def _until_told(node: Node, name: str) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_the_controller_learns_where_the_replicas_of_several_directories_are(tmp_path: Path) -> None:
+def test_replicas_of_several_directories_are_reported(tmp_path: Path) -> None:
     paths = [str(tmp_path / "one"), str(tmp_path / "two")]
 
     async def main() -> None:
@@ -51,7 +51,7 @@ def test_the_controller_learns_where_the_replicas_of_several_directories_are(tmp
     asyncio.run(main())
 
 
-def test_the_controller_learns_of_a_replica_that_moved_to_another_directory(tmp_path: Path) -> None:
+def test_a_replica_that_moved_is_reported(tmp_path: Path) -> None:
     paths = [str(tmp_path / "one"), str(tmp_path / "two")]
 
     async def main() -> None:

@@ -1,4 +1,5 @@
-"""Partitions on three brokers go where the controller sends them: reassigned, left in order, given back."""
+"""The controller moves partitions between three brokers: reassignments, controlled shutdowns, offline
+directories."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ def directory_of(trio: Trio, topic: str, node_id: int) -> Path:
     return trio.brokers[node_id].data / f"{topic}-0"
 
 
-def test_a_partition_moves_with_all_it_holds_and_leaves_nothing_behind(trio: Trio) -> None:
+def test_a_partition_moves_completely(trio: Trio) -> None:
     trio.create("moved", (1, 2))
     values = [b"%d" % number for number in range(50)]
     assert trio.produce("moved", values, at=1).error_code == 0
@@ -61,7 +62,7 @@ def test_a_partition_moves_with_all_it_holds_and_leaves_nothing_behind(trio: Tri
     wait_until(lambda: not directory_of(trio, "moved", 1).exists(), "the old replica to go")
 
 
-def test_replicas_are_added_and_taken_away(trio: Trio) -> None:
+def test_replicas_are_added_and_removed(trio: Trio) -> None:
     trio.create("sized", (1,))
     assert trio.produce("sized", [b"one"], at=1).error_code == 0
     assert move(trio, "sized", [1, 2, 3]) == 0
@@ -73,22 +74,22 @@ def test_replicas_are_added_and_taken_away(trio: Trio) -> None:
     wait_until(lambda: trio.values("sized", at=3) == [b"one"], "its new leader to serve it")
 
 
-def test_a_move_to_a_broker_that_is_away_can_be_called_off(trio: Trio) -> None:
+def test_a_move_to_an_unavailable_broker_can_be_cancelled(trio: Trio) -> None:
     trio.create("stays", (1, 2))
     trio.brokers[3].kill()
     assert move(trio, "stays", [3, 2]) == 0
     assert [topic.name for topic in under_way(trio)] == ["stays"]
     assert move(trio, "stays", None) == 0
-    wait_until_on(trio, "stays", [2, 1])  # as Kafka leaves it: those to be removed had moved to the end
+    wait_until_on(trio, "stays", [2, 1])  # as in Kafka: the replicas to remove had moved to the end
     leader = trio.leader("stays", at=1)
     assert trio.produce("stays", [b"still"], at=leader).error_code == 0
     trio.brokers[3].start()
 
 
-def test_who_stops_in_order_hands_its_leaderships_over_and_gets_them_back_on_request(trio: Trio) -> None:
+def test_a_controlled_shutdown_hands_leaderships_over(trio: Trio) -> None:
     trio.create("led", (2, 1, 3))
     trio.brokers[2].stop()
-    leader = trio.leader("led", at=1)  # known to others before it was allowed to go
+    leader = trio.leader("led", at=1)  # the others know before the shutdown completes
     assert leader in (1, 3)
     assert trio.produce("led", [b"meanwhile"], at=leader).error_code == 0
     trio.brokers[2].start()
@@ -103,20 +104,18 @@ def test_who_stops_in_order_hands_its_leaderships_over_and_gets_them_back_on_req
     wait_until(lambda: trio.values("led", at=2) == [b"meanwhile"], "the preferred leader to serve")
 
 
-def test_a_lost_directory_hands_its_partitions_over_and_leaves_the_others_alone(
-    trio: Trio, tmp_path: Path
-) -> None:
+def test_an_offline_directory_hands_only_its_partitions_over(trio: Trio, tmp_path: Path) -> None:
     paths = [tmp_path / "one", tmp_path / "two"]
     broker = trio.nodes.broker(4, **{**SETTINGS, "log_dirs": ",".join(map(str, paths))}).start()
     trio.brokers[4] = broker
-    for topic in ("disk-1", "disk-2"):  # the second goes where there is less
+    for topic in ("disk-1", "disk-2"):  # the second one goes to the emptier directory
         trio.create(topic, (4, 1))
         assert trio.produce(topic, [b"kept"], at=4).error_code == 0
     (lost,) = [path for path in paths if (path / "disk-1-0").exists()]
     assert not (lost / "disk-2-0").exists()
     lost.rename(tmp_path / "unplugged")
     lost.write_text("not a directory")
-    # What it writes now shows that the directory is gone, if nothing did before.
+    # A write reveals the failed directory, if nothing did before.
     is_acknowledged = trio.produce("disk-1", [b"seen"], at=4).error_code == 0
     trio.wait_until_led_by("disk-1", {1}, at=1)
     trio.wait_until_isr("disk-1", {1}, at=1)

@@ -1,4 +1,4 @@
-"""Who gets a fetch session when there is no room for all, and what a client of one was told."""
+"""The allocation of fetch sessions when the cache is full, and the state that a session sends."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def begin(sessions: FetchSessions, replica_id: int = -1) -> FetchSession:
     return session
 
 
-def test_a_consumer_waits_for_a_session_that_nobody_uses() -> None:
+def test_a_consumer_needs_an_idle_session() -> None:
     clock = _Clock()
     sessions = FetchSessions(clock, HostRandom(), 2)
     assert begin(sessions).id
@@ -48,7 +48,7 @@ def test_a_consumer_waits_for_a_session_that_nobody_uses() -> None:
     assert len(sessions) == 2
 
 
-def test_a_follower_takes_the_place_of_a_consumer_and_never_that_of_another_follower() -> None:
+def test_a_follower_evicts_consumers_but_no_followers() -> None:
     sessions = FetchSessions(_Clock(), HostRandom(), 2)
     begin(sessions)
     first, second = begin(sessions, 2), begin(sessions, 3)
@@ -59,7 +59,7 @@ def test_a_follower_takes_the_place_of_a_consumer_and_never_that_of_another_foll
 
 
 def _fetch_again(sessions: FetchSessions, session: FetchSession, replica_id: int, *, epoch: int) -> None:
-    """The next fetch of the session, by one whose last record is of `epoch` now."""
+    """The next fetch of the session, by a client whose last record now has `epoch`."""
     asked = FetchRequest.FetchPartition(partition=0, fetch_offset=79, last_fetched_epoch=epoch)
     request = FetchRequest(
         replica_state=FetchRequest.ReplicaState(replica_id=replica_id),
@@ -74,21 +74,21 @@ def _told(high_watermark: int, **fields: Any) -> FetchResponse.PartitionData:
     return FetchResponse.PartitionData(high_watermark=high_watermark, log_start_offset=0, **fields)
 
 
-def test_a_follower_is_told_the_watermark_again_after_an_answer_that_it_could_not_use() -> None:
+def test_a_repeated_partition_gets_the_watermark_again() -> None:
     sessions = FetchSessions(_Clock(), HostRandom(), 2)
     session = begin(sessions, replica_id=2)
     (fetched,) = session.partitions.values()
     diverging = FetchResponse.EpochEndOffset(epoch=0, end_offset=79)
     assert is_news(fetched, _told(79, diverging_epoch=diverging), 0, True)
-    # Its log ends where it did, so no records come that would bring the watermark along.
+    # Its log end is unchanged, so no records will bring the watermark along.
     assert is_news(fetched, _told(79), 0, True)
     assert not is_news(fetched, _told(79), 0, True)
-    # The answer was of a leader epoch that was over when it came: the follower did not take it.
+    # The response was of an outdated leader epoch, so the follower dropped it.
     _fetch_again(sessions, session, 2, epoch=3)
     assert is_news(fetched, _told(79), 0, True)
 
 
-def test_a_consumer_that_goes_on_is_not_told_the_same_watermark_again() -> None:
+def test_an_unchanged_watermark_is_not_sent_again() -> None:
     sessions = FetchSessions(_Clock(), HostRandom(), 2)
     session = begin(sessions)
     (fetched,) = session.partitions.values()

@@ -1,4 +1,4 @@
-"""Many partitions at once: they are taken over in slices, and others are served in between."""
+"""Many partitions at once: they are applied in slices, with other work in between."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MANY = AT_ONCE_MAX + 20
 
 
 class HeldSlices:
-    """Long work that goes on when a test says so: one job after the other."""
+    """Long jobs that run when a test says so, one after the other."""
 
     def __init__(self) -> None:
         self.jobs: list[Job] = []
@@ -41,7 +41,7 @@ class HeldSlices:
         return self.jobs[-1]
 
     def go_on(self, count: int) -> None:
-        """So many steps, or all that are left of the first job."""
+        """Run this many steps, or the rest of the first job."""
         for _ in range(count):
             try:
                 next(self.jobs[0].steps)
@@ -86,7 +86,7 @@ def hold(node: Node) -> HeldSlices:
 
 
 def files(directory: Path, topic: str) -> tuple[int, int]:
-    """How many directories a topic has: those that are served, and those that are to be deleted."""
+    """The directories of a topic: (served, to be deleted)."""
     names = [one.name for one in directory.iterdir() if one.name.startswith(f"{topic}-")]
     return sum(not one.endswith("-delete") for one in names), sum(one.endswith("-delete") for one in names)
 
@@ -95,7 +95,7 @@ def hosted(node: Node, topic: str) -> int:
     return len(node.broker.partitions.by_name.get(topic, {}))
 
 
-def test_a_small_topic_is_there_when_its_creation_is_answered(tmp_path: Path) -> None:
+def test_a_small_topic_exists_when_its_creation_is_answered(tmp_path: Path) -> None:
     async def story(node: Node) -> None:
         await create(node, "small", AT_ONCE_MAX)
         assert hosted(node, "small") == AT_ONCE_MAX
@@ -104,7 +104,7 @@ def test_a_small_topic_is_there_when_its_creation_is_answered(tmp_path: Path) ->
     run(tmp_path, story)
 
 
-def test_a_large_topic_comes_step_by_step_and_heartbeats_tell_how_far_it_is(tmp_path: Path) -> None:
+def test_a_large_topic_is_applied_in_steps_reported_by_heartbeats(tmp_path: Path) -> None:
     async def story(node: Node) -> None:
         broker, held, before = node.broker, hold(node), node.broker.image.offset
         await create(node, "large", MANY)
@@ -135,7 +135,7 @@ def test_a_small_change_does_not_wait_behind_a_large_one(tmp_path: Path) -> None
     run(tmp_path, story)
 
 
-def test_a_topic_deleted_while_it_is_made_leaves_nothing_and_can_come_again(tmp_path: Path) -> None:
+def test_a_topic_deleted_during_its_creation_can_be_recreated(tmp_path: Path) -> None:
     async def story(node: Node) -> None:
         held = hold(node)
         await create(node, "large", MANY)
@@ -152,7 +152,7 @@ def test_a_topic_deleted_while_it_is_made_leaves_nothing_and_can_come_again(tmp_
     run(tmp_path, story)
 
 
-def test_the_files_of_a_large_topic_leave_by_and_by(tmp_path: Path) -> None:
+def test_files_of_a_large_topic_are_removed_in_steps(tmp_path: Path) -> None:
     async def story(node: Node) -> None:
         held = hold(node)
         await create(node, "large", MANY)
@@ -187,7 +187,7 @@ def test_the_files_of_many_small_topics_that_are_deleted_together_leave_by_and_b
     run(tmp_path, story)
 
 
-def test_a_partition_that_comes_again_gets_a_log_of_its_own(tmp_path: Path) -> None:
+def test_a_recreated_partition_gets_a_new_log(tmp_path: Path) -> None:
     async def story(node: Node) -> None:
         held = hold(node)
         await create(node, "large", MANY)
@@ -195,7 +195,7 @@ def test_a_partition_that_comes_again_gets_a_log_of_its_own(tmp_path: Path) -> N
         before = {one.index: one.log for one in node.broker.partitions}
         await delete(node, "large")
         held.go_on(5)
-        await create(node, "large", 7)  # while most of the old files are there
+        await create(node, "large", 7)  # while most of the old files still exist
         assert hosted(node, "large") == 7
         for one in node.broker.partitions:
             assert one.log is not None
@@ -206,7 +206,7 @@ def test_a_partition_that_comes_again_gets_a_log_of_its_own(tmp_path: Path) -> N
     run(tmp_path, story)
 
 
-def test_what_is_to_leave_has_left_when_the_node_has_stopped(tmp_path: Path) -> None:
+def test_pending_removals_complete_before_the_node_stops(tmp_path: Path) -> None:
     async def story(node: Node) -> None:
         held = hold(node)
         await create(node, "large", MANY)
@@ -217,7 +217,7 @@ def test_what_is_to_leave_has_left_when_the_node_has_stopped(tmp_path: Path) -> 
     assert files(tmp_path, "large") == (0, MANY)
 
 
-def test_a_node_that_starts_has_all_its_partitions_before_it_serves(tmp_path: Path) -> None:
+def test_a_starting_node_hosts_its_partitions_before_it_serves(tmp_path: Path) -> None:
     async def fill(node: Node) -> None:
         await create(node, "large", MANY)
 
@@ -230,7 +230,7 @@ def test_a_node_that_starts_has_all_its_partitions_before_it_serves(tmp_path: Pa
 
 
 @pytest.mark.parametrize("step", ["follow", "lead"])
-def test_a_partition_whose_new_epoch_could_not_be_taken_over_takes_it_over_in_the_next_try(
+def test_a_failed_new_epoch_is_applied_by_the_retry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     done: list[Partition] = []
@@ -258,7 +258,7 @@ def test_a_partition_whose_new_epoch_could_not_be_taken_over_takes_it_over_in_th
         if step == "follow":
             registration = registration._replace(leader=2)
         node.broker.image.topics_by_name["topic"].partitions[0] = registration
-        replicas._bring_in_line(node.broker.image, {(partition.topic_id, 0): False})
+        replicas._apply_partitions(node.broker.image, {(partition.topic_id, 0): False})
         assert (done, woken) == ([], [])
         replicas.apply_failed()
         assert (done, woken) == ([partition], [True])
@@ -268,7 +268,7 @@ def test_a_partition_whose_new_epoch_could_not_be_taken_over_takes_it_over_in_th
     run(tmp_path, story)
 
 
-def test_a_deleted_partition_that_cannot_be_left_keeps_nothing_else_from_the_image(
+def test_a_failed_removal_does_not_block_other_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(node: Node) -> None:
@@ -293,7 +293,7 @@ def test_a_deleted_partition_that_cannot_be_left_keeps_nothing_else_from_the_ima
     run(tmp_path, story)
 
 
-def test_an_epoch_that_begins_during_a_truncation_is_written_down_when_that_ends(tmp_path: Path) -> None:
+def test_an_epoch_begun_during_a_truncation_is_stored_after_it(tmp_path: Path) -> None:
     async def story(node: Node) -> None:
         await create(node, "orders", 1)
         hosted = node.broker.partitions.get("orders", 0)

@@ -1,4 +1,4 @@
-"""Partitions with three replicas on brokers of their own: produced, killed, elected, caught up."""
+"""Partitions with three replicas on separate brokers: writes, kills, elections, catching up."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def trio(tmp_path: Path) -> Iterator[Trio]:
         yield Trio(nodes)
 
 
-def test_what_is_acknowledged_is_on_every_replica_byte_for_byte(trio: Trio) -> None:
+def test_acknowledged_records_are_identical_on_every_replica(trio: Trio) -> None:
     trio.create("all")
     for number in range(20):
         assert trio.produce("all", [b"%d" % number, b"x" * 1000], at=1).error_code == 0
@@ -38,7 +38,7 @@ def test_what_is_acknowledged_is_on_every_replica_byte_for_byte(trio: Trio) -> N
         wait_until(lambda node=node: len(trio.values("all", at=node)) == 40, f"the watermark at {node}")  # type: ignore[misc]
 
 
-def test_a_killed_leader_loses_nothing_that_was_acknowledged_and_catches_up(trio: Trio) -> None:
+def test_a_killed_leader_loses_nothing_acknowledged_and_catches_up(trio: Trio) -> None:
     trio.create("led", min_insync_replicas="2")
     before = [b"before-%d" % number for number in range(30)]
     for value in before:
@@ -57,14 +57,14 @@ def test_a_killed_leader_loses_nothing_that_was_acknowledged_and_catches_up(trio
     assert trio.segment("led", at=1) == trio.segment("led", at=leader)
 
 
-def test_a_leader_that_wrote_alone_cuts_that_off_when_it_comes_back(trio: Trio) -> None:
+def test_a_returning_leader_truncates_its_unreplicated_records(trio: Trio) -> None:
     trio.create("cut")
     assert trio.produce("cut", [b"shared"], at=1).error_code == 0
     for node in (2, 3):
         process = trio.brokers[node].process
         assert process is not None
-        process.send_signal(signal.SIGSTOP)  # they neither fetch nor answer
-    # The first one may answer a fetch that waits; who would ask for the others stands still.
+        process.send_signal(signal.SIGSTOP)  # they neither fetch nor respond
+    # The first one may answer a waiting fetch; all other possible requesters are stopped.
     for value in (b"perhaps", b"alone-1", b"alone-2"):
         assert trio.produce("cut", [value], at=1, acks=1).error_code == 0
     assert trio.log_end("cut", at=1) == 4
@@ -83,20 +83,20 @@ def test_a_leader_that_wrote_alone_cuts_that_off_when_it_comes_back(trio: Trio) 
     assert "truncating to" in trio.brokers[1].log_text
 
 
-def test_a_follower_that_stands_still_leaves_and_comes_back(trio: Trio) -> None:
+def test_a_stalled_follower_leaves_the_isr_and_rejoins(trio: Trio) -> None:
     trio.create("lag", min_insync_replicas="2")
     assert trio.produce("lag", [b"one"], at=1).error_code == 0
     process = trio.brokers[3].process
     assert process is not None
     process.send_signal(signal.SIGSTOP)
-    assert trio.produce("lag", [b"two"], at=1).error_code == 0  # waits until the third is out
+    assert trio.produce("lag", [b"two"], at=1).error_code == 0  # waits until the third leaves the ISR
     trio.wait_until_isr("lag", {1, 2}, at=1)
     process.send_signal(signal.SIGCONT)
     trio.wait_until_isr("lag", {1, 2, 3}, at=1)
     assert trio.segment("lag", at=3) == trio.segment("lag", at=1)
 
 
-def test_too_few_in_sync_replicas_refuse_a_write_and_take_it_with_one_ack(trio: Trio) -> None:
+def test_min_insync_replicas_applies_to_acks_all_only(trio: Trio) -> None:
     trio.create("few", min_insync_replicas="2")
     trio.brokers[2].kill()
     trio.brokers[3].kill()
@@ -104,13 +104,13 @@ def test_too_few_in_sync_replicas_refuse_a_write_and_take_it_with_one_ack(trio: 
     refused = trio.produce("few", [b"no"], at=1)
     assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert trio.produce("few", [b"yes"], at=1, acks=1).error_code == 0
-    assert trio.values("few", at=1) == []  # the watermark waits for a second one
+    assert trio.values("few", at=1) == []  # the watermark waits for a second replica
     trio.brokers[2].start()
     trio.wait_until_isr("few", {1, 2}, at=1)
     wait_until(lambda: trio.values("few", at=1) == [b"yes"], "the watermark")
 
 
-def test_a_follower_that_missed_deleted_records_starts_over_where_its_leader_does(trio: Trio) -> None:
+def test_a_follower_behind_the_leaders_start_starts_over(trio: Trio) -> None:
     trio.create("gone", (1, 2))
     assert trio.produce("gone", [b"kept by nobody"], at=1).error_code == 0
     trio.brokers[2].kill()
@@ -127,7 +127,7 @@ def test_a_follower_that_missed_deleted_records_starts_over_where_its_leader_doe
     trio.brokers[2].start()
     trio.wait_until_isr("gone", {1, 2}, at=1)
     assert trio.produce("gone", [b"6"], at=1).error_code == 0
-    # The leader's log starts inside of a batch, which came whole: the files begin where it begins.
+    # The leader's log starts within a batch, which arrived complete: the segment starts at the batch.
     folder = trio.brokers[2].data / "gone-0"
     (segment,) = folder.glob("*.log")
     assert segment.name == f"{1:020d}.log"
@@ -140,7 +140,7 @@ def test_a_follower_that_missed_deleted_records_starts_over_where_its_leader_doe
         assert [one.value for one in fetched if one.offset >= 4] == [b"4", b"5", b"6"]
 
 
-def test_a_leader_that_stood_still_past_its_session_acknowledges_nothing_that_is_lost(trio: Trio) -> None:
+def test_a_leader_stalled_past_its_session_acknowledges_no_lost_record(trio: Trio) -> None:
     trio.create("still")
     assert trio.produce("still", [b"before"], at=1).error_code == 0
     process = trio.brokers[1].process
@@ -148,7 +148,7 @@ def test_a_leader_that_stood_still_past_its_session_acknowledges_nothing_that_is
     with trio.brokers[1].ask() as asking:
         process.send_signal(signal.SIGSTOP)
         request = produce_request("still", [b"while it stood"])
-        asking.send(request, 9)  # lies in its socket until it wakes
+        asking.send(request, 9)  # waits in its socket until it resumes
         leader = trio.wait_until_led_by("still", {2, 3}, at=2)
         assert trio.produce("still", [b"meanwhile"], at=leader).error_code == 0
         process.send_signal(signal.SIGCONT)
@@ -206,7 +206,7 @@ def test_committed_offsets_are_known_to_the_next_coordinator(tmp_path: Path) -> 
 
 
 class Writer(threading.Thread):
-    """Writes numbers one after the other, each to whoever leads, and notes what was acknowledged."""
+    """Writes numbers one after the other to the current leader, and records the acknowledged ones."""
 
     def __init__(self, trio: Trio, topic: str) -> None:
         super().__init__(daemon=True)
@@ -240,7 +240,7 @@ def test_each_broker_is_killed_in_turn_under_writes_and_nothing_acknowledged_is_
 
 
 def test_each_node_of_a_quorum_is_killed_in_turn_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
-    """Controller and broker in one, three times: with a leader the active controller may go too."""
+    """Three combined nodes: the active controller may die together with a leader."""
     with QuorumOf(tmp_path, 3, is_static=True, **SETTINGS) as quorum:
         for node in quorum.nodes.values():
             node.format()
@@ -284,19 +284,19 @@ def kill_each_in_turn(trio: Trio) -> None:
     assert {trio.segment("turns", at=node) for node in (1, 2, 3)} == {trio.segment("turns", at=leader)}
 
 
-def test_a_broker_that_takes_leave_hands_over_and_comes_back_in_sync(trio: Trio) -> None:
+def test_a_stopping_broker_hands_over_and_rejoins_in_sync(trio: Trio) -> None:
     trio.create("leave", min_insync_replicas="2")
     assert trio.produce("leave", [b"one"], at=1).error_code == 0
     assert trio.brokers[1].stop() == 0
     leader = trio.leader("leave", at=2)
-    assert leader in (2, 3)  # before it went, not some time after
+    assert leader in (2, 3)  # before it stopped, not some time after
     assert trio.produce("leave", [b"two"], at=leader).error_code == 0
     trio.brokers[1].start()
     trio.wait_until_isr("leave", {1, 2, 3}, at=leader)
     assert trio.segment("leave", at=1) == trio.segment("leave", at=leader)
 
 
-def test_a_replica_whose_directory_fails_is_replaced_and_copied_anew(tmp_path: Path) -> None:
+def test_a_replica_in_a_failed_directory_is_replaced_and_copied(tmp_path: Path) -> None:
     with Nodes(tmp_path) as nodes:
         trio = Trio(nodes)
         own = tmp_path / "own"
@@ -306,15 +306,15 @@ def test_a_replica_whose_directory_fails_is_replaced_and_copied_anew(tmp_path: P
         trio.create("lost", (4, 2))
         assert trio.produce("lost", [b"one", b"two"], at=4).error_code == 0
         place = next(one for one in (first, second) if (one / "lost-0").exists())
-        shutil.rmtree(place.rename(own / "gone"))  # at once: the node writes there meanwhile
-        # Open files go on for a while; then a checkpoint fails, and the directory with it.
+        shutil.rmtree(place.rename(own / "gone"))  # at once, since the node writes there meanwhile
+        # Open files work for a while; then a checkpoint fails, and the directory with it.
         third = trio.produce("lost", [b"three"], at=4).error_code
         assert third in (0, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         leader = trio.wait_until_led_by("lost", {2}, at=2)
         trio.wait_until_isr("lost", {2}, at=2)
         kept = trio.values("lost", at=leader)
         assert kept[:2] == [b"one", b"two"]
-        # What failed may be kept all the same: the directory may fail while the leader waits for node 2.
+        # A failed write may survive: the directory may fail while the leader waits for node 2.
         assert kept[2:] in ([[b"three"], []] if third else [[b"three"]])
         assert trio.produce("lost", [b"four"], at=leader).error_code == 0
         trio.brokers[4].kill()

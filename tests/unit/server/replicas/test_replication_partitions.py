@@ -1,4 +1,4 @@
-"""Brokers that cannot reach each other: a leader that is cut off from its followers, and comes back."""
+"""Network partitions: a leader that is disconnected from its followers, and reconnected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.wire.errors import ErrorCode
 
 
 class CutTrio(Trio):
-    """Three brokers that reach each other, and are told to clients, by proxies; tests ask them directly."""
+    """Three brokers that reach each other, and are advertised, through proxies; tests connect directly."""
 
     def __init__(self, nodes: Nodes, proxies: dict[int, Proxy]) -> None:
         self.brokers = {}
@@ -33,19 +33,19 @@ def proxies() -> Iterator[dict[int, Proxy]]:
         yield {node_id: stack.enter_context(Proxy()) for node_id in (1, 2, 3)}
 
 
-def test_a_leader_that_nobody_reaches_acknowledges_nothing_and_goes_on_after_healing(
+def test_an_isolated_leader_acknowledges_nothing_and_recovers(
     proxies: dict[int, Proxy], tmp_path: Path
 ) -> None:
     with Nodes(tmp_path) as nodes:
         trio = CutTrio(nodes, proxies)
         trio.create("cut", min_insync_replicas="2")
         assert trio.produce("cut", [b"before"], at=1).error_code == 0
-        proxies[1].cut()  # the controller still hears it, so it goes on leading
+        proxies[1].cut()  # the controller still gets its heartbeats, so it stays leader
         assert trio.produce("cut", [b"alone"], at=1, acks=1).error_code == 0
         trio.wait_until_isr("cut", {1}, at=1)
         assert trio.produce("cut", [b"refused"], at=1).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
         assert trio.values("cut", at=1) == [b"before"]  # the watermark waits
-        assert trio.leader("cut", at=2) == 1  # nobody else was elected: there is one leader
+        assert trio.leader("cut", at=2) == 1  # no election: there is one leader
         proxies[1].heal()
         trio.wait_until_isr("cut", {1, 2, 3}, at=1)
         assert trio.produce("cut", [b"after"], at=1).error_code == 0
@@ -64,7 +64,7 @@ def test_a_cut_between_a_write_and_its_acknowledgement_loses_nothing(
             value = b"%d" % number
             if number % 2:
                 proxies[1].cut()
-            # Waits until the followers are out, if they cannot be reached.
+            # Waits until unreachable followers have left the ISR.
             assert trio.produce("again", [value], at=1).error_code == 0
             acknowledged.append(value)
             proxies[1].heal()

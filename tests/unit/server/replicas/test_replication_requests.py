@@ -1,4 +1,4 @@
-"""What clients and followers see of partitions with several replicas: racks, throttles, deletions, errors."""
+"""Replicated partitions as seen by clients and followers: racks, throttles, deletions, errors."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def fetch(trio: Trio, topic: str, offset: int, *, at: int, version: int = 12, **
         return asking.ask(request, version).responses[0].partitions[0]
 
 
-def test_a_consumer_is_sent_to_the_replica_in_its_rack_and_may_read_there(trio: Trio) -> None:
+def test_a_consumer_reads_from_the_replica_in_its_rack(trio: Trio) -> None:
     trio.create("racks")
     trio.produce("racks", [b"one", b"two"], at=1)
 
@@ -68,11 +68,11 @@ def test_a_consumer_is_sent_to_the_replica_in_its_rack_and_may_read_there(trio: 
     assert fetch(trio, "racks", 0, at=1, rack_id="rack-2").records == b""
     wait_until(lambda: trio.values("racks", at=3) == [b"one", b"two"], "the watermark at the follower")
     assert fetch(trio, "racks", 0, at=3, rack_id="rack-3").preferred_read_replica == -1
-    # Before consumers could read followers they were sent away.
+    # Older versions could not read from followers, and are refused.
     assert fetch(trio, "racks", 0, at=3, version=10).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_fetches_of_other_epochs_and_of_strangers_are_refused(trio: Trio) -> None:
+def test_fetches_with_wrong_epochs_or_of_non_replicas_are_refused(trio: Trio) -> None:
     trio.create("epochs", (1, 2))
     trio.produce("epochs", [b"one"], at=1)
     epoch = trio.partition("epochs", at=1).leader_epoch
@@ -123,7 +123,7 @@ def topic_id(trio: Trio, topic: str) -> bytes:
         return found
 
 
-def test_the_end_of_an_epoch_is_told_by_the_leader_alone(trio: Trio) -> None:
+def test_only_the_leader_answers_for_the_end_of_an_epoch(trio: Trio) -> None:
     trio.create("ends", (1, 2))
     trio.produce("ends", [b"one", b"two"], at=1)
     request = OffsetForLeaderEpochRequest(
@@ -144,7 +144,7 @@ def test_the_end_of_an_epoch_is_told_by_the_leader_alone(trio: Trio) -> None:
     assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_deleted_records_are_gone_on_every_replica_when_the_answer_comes(trio: Trio) -> None:
+def test_delete_records_responds_after_every_replica_deleted(trio: Trio) -> None:
     trio.create("deleted")
     trio.produce("deleted", [b"%d" % number for number in range(5)], at=1)
     partition = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=3)
@@ -168,7 +168,7 @@ def test_only_the_leader_says_that_an_offset_is_out_of_range_above(trio: Trio) -
     assert fetch(trio, "above", 0, at=2).error_code == ErrorCode.NONE
 
 
-def test_a_topic_that_is_made_again_under_its_name_starts_empty_everywhere(trio: Trio) -> None:
+def test_a_recreated_topic_starts_empty_everywhere(trio: Trio) -> None:
     trio.create("again")
     trio.produce("again", [b"old", b"older"], at=1)
     request = DeleteTopicsRequest(
@@ -182,7 +182,7 @@ def test_a_topic_that_is_made_again_under_its_name_starts_empty_everywhere(trio:
     assert trio.values("again", at=2) == [b"new"]
 
 
-def test_a_partition_moves_to_another_broker_with_all_it_holds(trio: Trio) -> None:
+def test_a_partition_moves_to_another_broker_completely(trio: Trio) -> None:
     trio.create("moving", (1, 2))
     for number in range(20):
         assert trio.produce("moving", [b"%d" % number], at=1).error_code == 0
@@ -212,9 +212,7 @@ def test_a_partition_moves_to_another_broker_with_all_it_holds(trio: Trio) -> No
 
 
 @pytest.mark.parametrize(("side", "node"), [("follower", 2), ("leader", 1)])
-def test_a_throttled_replica_that_is_out_of_sync_gets_the_rate_and_not_more(
-    trio: Trio, side: str, node: int
-) -> None:
+def test_the_throttle_limits_an_out_of_sync_replica(trio: Trio, side: str, node: int) -> None:
     rate, size = 200_000, 1_000_000
     topic = f"throttled-by-{side}"
     trio.create(topic, (1, 2))
@@ -233,5 +231,5 @@ def test_a_throttled_replica_that_is_out_of_sync_gets_the_rate_and_not_more(
     trio.wait_until_isr(topic, {1, 2}, at=1)
     seconds = time.monotonic() - began
     assert trio.segment(topic, at=2) == trio.segment(topic, at=1)
-    # The first bytes come before the rate is known to be exceeded; the rest keeps to it.
+    # The first bytes are sent before the limit is exceeded; the rest keeps the rate.
     assert seconds > size / rate / 3

@@ -1,4 +1,4 @@
-"""Who reads whom, as a list, as text and as a picture."""
+"""The graph of a pipeline as a list, as text and as a picture."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.spark.pipeline.check import topic_faults
-from ottla.spark.pipeline.graph import as_text, inputs_of, letter_streams, needed_for, nodes
+from ottla.spark.pipeline.graph import as_text, dead_letter_streams, inputs_of, needed_for, nodes
 from ottla.spark.pipeline.parse import load
 from ottla.spark.pipeline.picture import svg
 from ottla.spark.pipeline.sqlnames import names_read
@@ -31,11 +31,11 @@ ORDERS = load(Path(__file__).parents[4] / "docs" / "examples" / "pipelines" / "o
         ("SELECT * FROM other.a", []),
     ],
 )
-def test_a_statement_reads_what_stands_behind_from_and_join(statement: str, names: list[str]) -> None:
+def test_a_statement_reads_the_names_after_from_and_join(statement: str, names: list[str]) -> None:
     assert names_read(statement) == names
 
 
-def test_a_sink_needs_what_its_stream_is_made_of() -> None:
+def test_a_sink_needs_the_inputs_of_its_stream() -> None:
     assert [one.name for one in needed_for(ORDERS, "per_minute")] == [
         "orders",
         "payments",
@@ -45,7 +45,7 @@ def test_a_sink_needs_what_its_stream_is_made_of() -> None:
     step = ORDERS.stream("paid_orders")
     assert step is not None
     assert inputs_of(ORDERS, step) == ("orders", "payments")
-    assert [one.name for one in letter_streams(ORDERS)] == ["orders", "payments"]
+    assert [one.name for one in dead_letter_streams(ORDERS)] == ["orders", "payments"]
 
 
 def test_the_text_names_every_part() -> None:
@@ -62,7 +62,7 @@ def test_the_picture_is_well_formed_and_has_a_line_for_each_reader() -> None:
     assert svg(ORDERS) == svg(ORDERS)
 
 
-def test_topics_that_are_not_there_are_told_with_the_nearest_or_how_to_make_them() -> None:
+def test_missing_topics_are_reported_with_a_remedy() -> None:
     found = [fault.message for fault in topic_faults(ORDERS, ["order", "payments", "paid-orders"])]
     assert found == [
         "The topic 'orders', which is read here, does not exist. Did you mean 'order'?",

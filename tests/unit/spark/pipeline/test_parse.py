@@ -1,4 +1,4 @@
-"""The file of a pipeline becomes a model, or every fault is told at its place."""
+"""A pipeline file becomes a model, or all its faults are reported with their places."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ sinks:
     assert [sink.trigger for sink in pipeline.sinks][-1] == "10 seconds"
 
 
-def test_all_faults_are_told_at_once_with_line_column_and_the_nearest_key() -> None:
+def test_all_faults_are_reported_together_with_their_places() -> None:
     text = """\
 name: small
 sources:
@@ -146,7 +146,7 @@ triger: 5 seconds
         (("sinks:", "steps:\n  s: {python: f.py}\nsinks:"), "p.yaml:5:7: 'f.py' must be a function"),
     ],
 )
-def test_a_fault_is_told_where_it_is(change: tuple[str, str], fault: str) -> None:
+def test_a_fault_has_its_place(change: tuple[str, str], fault: str) -> None:
     found = faults(SMALL.replace(*change))
     assert any(line.startswith(fault) for line in found), found
 
@@ -161,7 +161,7 @@ def test_a_fault_is_told_where_it_is(change: tuple[str, str], fault: str) -> Non
         ("name: x", "p.yaml:1:1: The required key sources is missing."),
     ],
 )
-def test_what_is_no_pipeline_is_told_in_a_line(text: str, fault: str) -> None:
+def test_an_invalid_file_is_one_line(text: str, fault: str) -> None:
     assert any(line.startswith(fault) for line in faults(text)), faults(text)
 
 
@@ -198,6 +198,6 @@ sinks:
 
 
 @given(st.text(alphabet="abc:{}[]-'\"|>&*!#\n \t${}", max_size=60))
-def test_no_text_makes_the_parser_fail_otherwise_than_with_faults(text: str) -> None:
+def test_any_text_parses_or_gives_faults(text: str) -> None:
     with contextlib.suppress(PipelineError):
         assert parsed(text).sinks

@@ -1,4 +1,4 @@
-"""What Spark reports becomes a line; a failed query's reason is one sentence."""
+"""Spark's reports become progress lines; the reason of a failed query is one message."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import pytest
 
 from ottla.spark.pipeline.model import Restart
 from ottla.spark.pipeline.progress import is_idle, lag_of, progress_of
-from ottla.spark.pipeline.run import is_hopeless, reason_of
+from ottla.spark.pipeline.run import is_permanent, reason_of
 
 
-def test_lag_is_what_is_there_and_was_not_read() -> None:
+def test_lag_counts_unread_records() -> None:
     source = {
         "endOffset": {"a": {"0": 10, "1": 5}, "#ids": {"a": "x"}},
         "latestOffset": {"a": {"0": 12, "1": 5, "2": 3}},
@@ -36,7 +36,7 @@ def test_a_report_becomes_a_line() -> None:
     assert (found.state_rows, found.state_bytes, found.late_rows, found.restarts) == (8, 100, 2, 1)
 
 
-def test_a_report_of_an_idle_query_is_known() -> None:
+def test_an_idle_report_is_recognized() -> None:
     assert is_idle({"numInputRows": 0, "durationMs": {"latestOffset": 3, "triggerExecution": 3}})
     assert not is_idle({"numInputRows": 0, "durationMs": {"addBatch": 5}})
     assert not is_idle({"numInputRows": 1, "durationMs": {}})
@@ -63,9 +63,9 @@ def test_a_report_of_an_idle_query_is_known() -> None:
         ("", "RuntimeError", False),
     ],
 )
-def test_the_reason_of_a_failure_is_its_innermost_sentence(text: str, reason: str, hopeless: bool) -> None:
+def test_the_reason_of_a_failure_is_its_innermost_message(text: str, reason: str, hopeless: bool) -> None:
     assert reason_of(RuntimeError(text)) == reason
-    assert is_hopeless(RuntimeError(text)) is hopeless
+    assert is_permanent(RuntimeError(text)) is hopeless
 
 
 def test_the_time_before_a_restart_doubles_up_to_its_limit() -> None:

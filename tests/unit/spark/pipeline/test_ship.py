@@ -1,4 +1,4 @@
-"""What is sent to executors is all that they need."""
+"""The archive for executors is complete."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 from ottla.spark.pipeline import ship
 
 
-def test_the_archive_is_named_by_what_is_in_it_and_made_once(
+def test_the_archive_is_named_by_its_content_and_built_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ship, "PACKAGES", ("cramjam",))  # which nobody edits meanwhile
+    monkeypatch.setattr(ship, "PACKAGES", ("cramjam",))  # which does not change during the test
     packed = ship.archive(tmp_path)
     made = packed.stat().st_mtime_ns
     assert ship.archive(tmp_path) == packed
@@ -25,7 +25,7 @@ def test_the_archive_is_named_by_what_is_in_it_and_made_once(
     assert ship.archive(tmp_path) != packed
 
 
-def test_what_executors_need_can_be_imported_from_where_the_archive_is_unpacked(tmp_path: Path) -> None:
+def test_the_unpacked_archive_can_be_imported(tmp_path: Path) -> None:
     packed = ship.archive(tmp_path / "cache")
     assert ship.settings(packed)["spark.archives"] == f"{packed}#ottla_packages"
     with zipfile.ZipFile(packed) as zipped:
@@ -35,7 +35,7 @@ def test_what_executors_need_can_be_imported_from_where_the_archive_is_unpacked(
         "import ottla.client, ottla.records, cramjam, fastcrc\n"
         "print(ottla.records.__file__)"
     )
-    # -S and -E: nothing of this environment is there but Python itself.
+    # -S and -E: only Python itself from this environment.
     told = subprocess.run(
         [sys.executable, "-S", "-E", "-c", program, str(tmp_path / "ottla_packages")],
         capture_output=True,

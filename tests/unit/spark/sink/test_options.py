@@ -1,4 +1,4 @@
-"""What the sink is told: options, columns, and values made of columns."""
+"""The sink's options, columns, and values made of columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMED = {**SERVERS, "topic": "out", "transactionalId": "query"}
 ROWS = types.StructType().add("key", "string").add("value", "binary")
 
 
-def test_a_query_needs_a_name_of_its_own_or_says_that_it_may_write_twice() -> None:
+def test_a_query_needs_a_transactional_id_or_at_least_once() -> None:
     with pytest.raises(
         OptionError, match=r"Exactly-once delivery needs a transactionalId.*delivery=at-least-once"
     ):
@@ -33,7 +33,7 @@ def test_a_query_needs_a_name_of_its_own_or_says_that_it_may_write_twice() -> No
         parse({**NAMED, "delivery": "at-least-once"})
 
 
-def test_a_wrong_name_is_told_with_the_nearest_one() -> None:
+def test_an_unknown_name_suggests_the_nearest_one() -> None:
     with pytest.raises(
         OptionError, match=r"Unknown option transactionId for the sink. Did you mean transactionalId"
     ):
@@ -48,7 +48,7 @@ def test_a_wrong_name_is_told_with_the_nearest_one() -> None:
         parse({**NAMED, "valueFormat": "avro"})
 
 
-def test_the_marker_stands_with_the_topic_in_a_group_of_the_query() -> None:
+def test_the_marker_is_an_offset_of_the_querys_group() -> None:
     options = parse(NAMED)
     assert (options.marker_group, options.marker_topic) == ("ottla-spark.query", "out")
     assert parse({**SERVERS, "transactionalId": "q"}).marker_topic == "__consumer_offsets"
@@ -57,7 +57,7 @@ def test_the_marker_stands_with_the_topic_in_a_group_of_the_query() -> None:
     assert "acks" not in options.admin_client
 
 
-def test_columns_of_wrong_types_are_told_before_anything_is_written() -> None:
+def test_wrong_column_types_are_reported_before_any_write() -> None:
     options = parse({**SERVERS, "transactionalId": "q"})
     wrong = types.StructType().add("key", "integer").add("partition", "string").add("text", "string")
     with pytest.raises(OptionError) as told:

@@ -1,4 +1,4 @@
-"""The transaction of a batch on a real broker: tasks that share it, the marker, and who is told what."""
+"""The transaction of a batch on a real broker: shared by tasks, with the marker, and its errors."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def rows(first: int, count: int) -> list[Any]:
 
 
 def write(transaction: SharedTransaction, first: int, count: int, tasks: int = 2) -> None:
-    """What Spark does: build, shuffle by slot, send by several tasks."""
+    """Like Spark: build, shuffle by slot, send by several tasks."""
     build, send = build_of(transaction.options, tasks), Send(transaction.options, transaction.share(), None)
     (table,) = build(iter(rows(first, count)))
     for slot in range(tasks):
@@ -107,7 +107,7 @@ def test_tasks_write_in_one_transaction_and_a_batch_is_written_once(broker: Brok
     assert sorted(map(int, read(broker, "once"))) == list(range(1500))
 
 
-def test_what_a_dead_driver_left_is_aborted_and_its_tasks_are_fenced(broker: Broker) -> None:
+def test_a_dead_drivers_transaction_is_aborted_and_its_tasks_fenced(broker: Broker) -> None:
     dead = SharedTransaction(options_of(broker, "dead"))
     assert dead.prepare("query", 0)
     write(dead, 0, 100)
@@ -130,7 +130,7 @@ def test_what_a_dead_driver_left_is_aborted_and_its_tasks_are_fenced(broker: Bro
     assert sorted(map(int, read(broker, "dead"))) == list(range(100))
 
 
-def test_a_batch_that_was_aborted_is_written_again_under_another_epoch(broker: Broker) -> None:
+def test_an_aborted_batch_is_rewritten_with_a_new_epoch(broker: Broker) -> None:
     transaction = SharedTransaction(options_of(broker, "retried"))
     assert transaction.prepare("query", 0)
     write(transaction, 0, 50)
@@ -145,7 +145,7 @@ def test_a_batch_that_was_aborted_is_written_again_under_another_epoch(broker: B
     assert sorted(map(int, read(broker, "retried"))) == list(range(50))
 
 
-def test_queries_that_share_an_id_or_lost_their_past_are_told(broker: Broker) -> None:
+def test_a_shared_id_or_a_missing_marker_is_reported(broker: Broker) -> None:
     options = options_of(broker, "shared")
     first = SharedTransaction(options)
     with pytest.raises(MarkerMissing, match="missingMarker=accept"):
@@ -165,14 +165,14 @@ def test_queries_that_share_an_id_or_lost_their_past_are_told(broker: Broker) ->
     assert not SharedTransaction(options).prepare("two", 0)
 
 
-def test_a_batch_that_is_longer_than_its_transaction_says_what_to_raise(broker: Broker) -> None:
+def test_a_batch_over_the_transaction_timeout_names_the_setting(broker: Broker) -> None:
     options = options_of(broker, "long", **{"kafka.transaction.timeout.ms": "1000"})
     now = [0.0]
     transaction = SharedTransaction(options, lambda: now[0])
     assert transaction.prepare("query", 0)
     write(transaction, 0, 10)
     other = SharedTransaction(options)
-    assert other.prepare("query", 0)  # as the coordinator does when the time is up: a new epoch
+    assert other.prepare("query", 0)  # bumps the epoch, as the coordinator does after the timeout
     now[0] = 1.5
     with pytest.raises(TransactionTooShort, match=r"took 1.5 s.*kafka.transaction.timeout.ms.*maxOffsets"):
         transaction.commit("query", 0)
@@ -182,7 +182,7 @@ def test_a_batch_that_is_longer_than_its_transaction_says_what_to_raise(broker: 
         SharedTransaction(too_long).prepare("query", 0)
 
 
-def test_rows_go_where_java_clients_send_their_keys_and_each_partition_has_one_slot(broker: Broker) -> None:
+def test_rows_are_partitioned_like_java_with_one_slot_per_partition(broker: Broker) -> None:
     options = replace(options_of(broker, "placed"), topic=None)
     columns = columns_of(types.StructType(list(ROWS)).add("topic", "string"), options)
     build = Build(options, columns, {"a": 4, "b": 3}, slots=3)
@@ -201,7 +201,7 @@ def test_rows_go_where_java_clients_send_their_keys_and_each_partition_has_one_s
     assert found == expected
 
 
-def test_one_task_builds_and_sends_and_without_transactions_rows_go_straight(broker: Broker) -> None:
+def test_one_task_builds_and_sends(broker: Broker) -> None:
     transaction = SharedTransaction(options_of(broker, "straight"))
     assert transaction.prepare("query", 0)
     send = Send(transaction.options, transaction.share(), None)
@@ -221,7 +221,7 @@ def test_one_task_builds_and_sends_and_without_transactions_rows_go_straight(bro
     assert sorted(map(int, read(broker, "straight"))) == list(range(100))
 
 
-def test_writers_that_met_in_a_partition_or_had_another_epoch_are_not_committed() -> None:
+def test_overlapping_or_outdated_writers_are_not_committed() -> None:
     handle: Any = SimpleNamespace(producer_id=7, producer_epoch=2)
 
     def report(partition: int, task: int, epoch: int = 2) -> Any:

@@ -1,4 +1,4 @@
-"""Tasks that take turns at partitions: one transaction, common numbers, and what a broken turn does."""
+"""Tasks that take turns at partitions: one transaction, shared sequence numbers, and broken turns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ottla.spark.sink.batch_sink import check_turns  # noqa: E402
 from ottla.spark.sink.columns import columns_of  # noqa: E402
 from ottla.spark.sink.errors import TurnBroken, WritersOverlap  # noqa: E402
 from ottla.spark.sink.options import SinkOptions, parse  # noqa: E402
-from ottla.spark.sink.row_builder import Built  # noqa: E402
+from ottla.spark.sink.row_builder import BuiltBatch  # noqa: E402
 from ottla.spark.sink.tasks import Build, Send  # noqa: E402
 from ottla.spark.sink.transaction import SharedTransaction  # noqa: E402
 from ottla.spark.sink.turns import Turn, Turns  # noqa: E402
@@ -46,8 +46,8 @@ def options_of(broker: Broker, name: str) -> SinkOptions:
     )
 
 
-def pieces(options: SinkOptions, task: int, count: int) -> Iterator[Built]:
-    """Many small batches of a task: ten rows at a time, as if they came from far apart."""
+def pieces(options: SinkOptions, task: int, count: int) -> Iterator[BuiltBatch]:
+    """Many small batches of a task: ten rows at a time."""
     assert options.topic is not None
     build = Build(options, columns_of(ROWS, options), {options.topic: PARTITIONS})
     for number in range(count):
@@ -105,7 +105,7 @@ def test_tasks_share_the_partitions_of_one_transaction_and_keep_their_order(
             assert numbers == sorted(numbers)
 
 
-def test_nobody_goes_on_behind_a_task_that_failed_in_its_turn(broker: Broker, tmp_path: Path) -> None:
+def test_no_task_writes_after_a_failed_turn(broker: Broker, tmp_path: Path) -> None:
     options = options_of(broker, "broken")
     transaction = SharedTransaction(options)
     assert transaction.prepare("query", 0)
@@ -119,14 +119,14 @@ def test_nobody_goes_on_behind_a_task_that_failed_in_its_turn(broker: Broker, tm
     assert transaction.explain(RuntimeError("a task failed")) is None
 
 
-def test_a_zombie_is_fenced_in_its_turn_and_leaves_it_broken(broker: Broker, tmp_path: Path) -> None:
+def test_a_fenced_zombie_leaves_a_broken_turn(broker: Broker, tmp_path: Path) -> None:
     options = options_of(broker, "fenced")
     dead = SharedTransaction(options)
     assert dead.prepare("query", 0)
     zombie = Send(options, dead.share(), Turns(str(tmp_path)))
     heir = SharedTransaction(options)
     assert heir.prepare("query", 0)
-    # What it sends first is refused; where it hears of that before it has sent all, its turn is broken.
+    # Its first send is refused; if it learns that before it has sent all, its turn is broken.
     with pytest.raises(Exception, match=r"ended by its owner|taken over|is not committed"):
         zombie.send(pieces(options, 0, 20))
     assert None in [zombie.turns and zombie.turns.written("fenced", at) for at in range(PARTITIONS)]
@@ -137,7 +137,7 @@ def test_a_zombie_is_fenced_in_its_turn_and_leaves_it_broken(broker: Broker, tmp
 
 
 class Answer:
-    """A delivery that is answered when the test says so."""
+    """A delivery that completes when the test says so."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
@@ -164,7 +164,7 @@ def begun(turn: Turn, answer: Answer, records: int) -> Turn:
     return turn
 
 
-def test_a_turn_ends_with_the_last_answer_and_the_next_one_counts_on(tmp_path: Path) -> None:
+def test_a_turn_ends_with_the_last_acknowledgment(tmp_path: Path) -> None:
     turns = Turns(str(tmp_path))
     first, second = Answer(), Answer()
     turn = begun(turns.take("t", 0), first, 10)
@@ -196,7 +196,7 @@ def test_a_turn_with_a_failed_delivery_is_not_counted(tmp_path: Path) -> None:
         turns.take("t", 0)
 
 
-def test_what_tasks_tell_must_be_what_their_turns_counted(tmp_path: Path) -> None:
+def test_reports_of_tasks_must_match_their_turns(tmp_path: Path) -> None:
     turns = Turns(str(tmp_path))
     for partition, records in ((0, 10), (1, 7)):
         answer = Answer()
@@ -213,6 +213,6 @@ def test_what_tasks_tell_must_be_what_their_turns_counted(tmp_path: Path) -> Non
         check_turns([report(0, 10)], turns)
 
 
-def test_only_a_producer_that_joined_takes_turns(broker: Broker) -> None:
+def test_only_a_joined_producer_takes_turns(broker: Broker) -> None:
     with ottla.Producer(broker.bootstrap_servers) as producer, pytest.raises(TransactionStateError):
         producer.resume("turns", 0, 5)

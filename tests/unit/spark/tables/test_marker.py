@@ -1,4 +1,4 @@
-"""What a table does with a batch, by what it remembers."""
+"""A table's decision about a batch, by its marker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FOUND = Marker("orders", "checkpoint", 7)
     ("found", "batch", "done"),
     [(None, 0, False), (FOUND, 7, True), (FOUND, 8, False), (FOUND, 12, False)],
 )
-def test_a_batch_that_is_there_is_left_out_and_a_later_one_written(
+def test_a_written_batch_is_skipped_and_a_later_one_written(
     found: Marker | None, batch: int, done: bool
 ) -> None:
     assert is_done(found, Marker("orders", "checkpoint", batch), "t") is done
@@ -32,5 +32,5 @@ def test_an_older_batch_and_another_query_are_refused() -> None:
         is_done(FOUND, Marker("payments", "checkpoint", 8), "t")
 
 
-def test_a_marker_comes_back_from_its_text() -> None:
+def test_a_marker_survives_a_round_trip() -> None:
     assert Marker.from_text(FOUND.to_text()) == FOUND

@@ -1,1 +1,1 @@
-"""Pipelines made from flags in place of a file: archive, replay, load, mirror, profile."""
+"""Pipelines built from flags instead of a file: archive, replay, load, mirror, profile."""

@@ -1,7 +1,7 @@
-"""Topics into files and tables, record by record as they came, and archives of files back into a topic.
+"""Archives topics to files and tables record by record, and replays archives into a topic.
 
 An archive has the columns key, value, topic, partition, offset, timestamp, headers and date. Rule: an archive
-is enough to make the topic again, in the order of each partition.
+suffices to recreate the topic with the order of each partition.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def archive_pipeline(
     trigger: str = "10 seconds",
     spark: Mapping[str, str] | None = None,
 ) -> Pipeline:
-    """A pipeline that keeps all records of topics."""
+    """A pipeline that archives all records of topics."""
     source = TopicSource(name="records", topics=topics, decoding=Decoding.RAW, batch_records=batch_records)
     return Pipeline(
         name=name,
@@ -73,7 +73,7 @@ def load_pipeline(
     checkpoint: str,
     options: Mapping[str, str] | None = None,
 ) -> Pipeline:
-    """A pipeline that puts each row of files into a topic, as JSON; new files are loaded by the next run."""
+    """A pipeline that writes each row of the files to a topic as JSON; the next run loads new files."""
     source = FileSource(
         name="rows", path=path, format=file_format, schema=schema, is_stream=True, options=options or {}
     )
@@ -96,13 +96,13 @@ def replay(
     name: str,
     where: str | None = None,
     keep_partitions: bool = False,
-    tell: Callable[[int, int], None] = lambda batch, rows: None,
+    report: Callable[[int, int], None] = lambda batch, rows: None,
 ) -> int:
-    """An archive into a topic, in the order of each partition; how many records were written.
+    """Replay an archive into a topic, in the order of each partition; return the number of records.
 
-    A batch of a Parquet archive is one transaction, with its number as the marker: a replay that breaks off
-    goes on behind the last batch that was committed when it is started again under the same name. What has no
-    batches (Delta) is one transaction as a whole.
+    Each batch of a Parquet archive is one transaction, whose marker is the batch number: if a replay is
+    interrupted, a replay with the same name continues after the last committed batch. An archive without
+    batches (Delta) is replayed in a single transaction.
     """
     from ottla.spark.sink.batch_sink import BatchSink
     from ottla.spark.sink.options import parse
@@ -135,7 +135,7 @@ def replay(
             sink(rows, at)
             rows.unpersist()
             total += count
-            tell(at, count)
+            report(at, count)
     finally:
         context.setLocalProperty(QUERY_ID, before)
         sink.transaction.close()
@@ -143,7 +143,7 @@ def replay(
 
 
 def _batches_done(options: SinkOptions, query: str) -> int:
-    """How many batches an earlier replay has committed: what its marker says."""
+    """The number of batches that an earlier replay committed, from its marker."""
     from ottla.client.admin import Admin
     from ottla.client.values import TopicPartition
 
@@ -155,12 +155,12 @@ def _batches_done(options: SinkOptions, query: str) -> int:
 
 
 def _digest(numbers: list[int]) -> str:
-    """Which batches there are: a replay cannot go on when they were joined meanwhile."""
+    """A digest of the batch numbers: a replay cannot continue if batches were compacted in between."""
     return hashlib.sha256(repr(numbers).encode()).hexdigest()[:12]
 
 
 def _records_of(frame: DataFrame, keep_partitions: bool) -> DataFrame:
-    """Records for the sink, those of a partition one behind the other."""
+    """Records for the sink, with those of a partition in order."""
     columns = ["key", "value", "headers", "timestamp", *(["partition"] if keep_partitions else [])]
     spread = frame.repartition("topic", "partition").sortWithinPartitions("topic", "partition", "offset")
     return spread.select(*columns)

@@ -1,9 +1,10 @@
-"""Topics from one cluster to another, each record once, with the offsets of groups translated.
+"""Mirrors topics to another cluster, each record once, and translates the offsets of groups.
 
-Records keep their partition, key, value, headers and timestamp. Offsets differ: markers of transactions take
-offsets, and what was deleted or compacted has none. A group stands `k` records before the end of what was
-mirrored, so in the other cluster it stands `k` records before the end, too. Rule: a group is translated while
-nothing is written, exactly, by counting; a group whose members are connected there keeps its own place.
+Records keep their partition, key, value, headers and timestamp. Offsets differ, because transaction markers
+use up offsets, and deleted or compacted records leave gaps. If a group is `k` records before the end of the
+mirrored part, its translated offset is `k` records before the end in the other cluster. Rule: groups are
+translated exactly, by counting, while nothing is mirrored; a group with members connected to the other
+cluster keeps its offsets there.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ottla.client.consumer.consumer import Consumer
 from ottla.client.values import OffsetAndMetadata, TopicPartition
 from ottla.spark.pipeline.model import Restart
 from ottla.spark.pipeline.progress import offsets_of
-from ottla.spark.pipeline.run import QueryFailed, is_hopeless, reason_of
+from ottla.spark.pipeline.run import QueryFailed, is_permanent, reason_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,12 +34,12 @@ _SLACK = 1000
 
 
 class MirrorError(RuntimeError):
-    """A topic cannot be mirrored, or an offset not translated; the message says why."""
+    """A topic cannot be mirrored, or an offset cannot be translated; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """What is mirrored from where to where. `prefix` stands before the names of topics there."""
+    """The source, the target and the topics of a mirror. The target's topic names start with `prefix`."""
 
     name: str
     topics: tuple[str, ...]
@@ -53,7 +54,7 @@ class Mirror:
 
 
 def make_topics(mirror: Mirror) -> list[str]:
-    """Have the topics in the other cluster, with as many partitions; the names of those that were made."""
+    """Create missing topics in the target cluster, with as many partitions; return the created names."""
     with Admin(dict(mirror.source)) as admin:
         found = admin.describe_topics(list(mirror.topics)).all()
         counts = {topic: len(described.partitions) for topic, described in found.items()}
@@ -78,7 +79,7 @@ def make_topics(mirror: Mirror) -> list[str]:
 
 
 def writer(spark: SparkSession, mirror: Mirror) -> DataStreamWriter:
-    """The query, ready to be given a trigger and started."""
+    """The query, ready for a trigger and a start."""
     from pyspark.sql import functions as f
 
     from ottla.spark.sink import write_stream
@@ -103,7 +104,7 @@ def writer(spark: SparkSession, mirror: Mirror) -> DataStreamWriter:
 
 
 def copy_round(spark: SparkSession, mirror: Mirror) -> int:
-    """Copy what is there now; how many records. A round that fails is tried again from its checkpoint."""
+    """Copy all current records and return their number. A failed round is retried from its checkpoint."""
     policy = Restart(attempts=5)
     copied = 0
     for attempt in range(1, policy.attempts + 2):
@@ -112,7 +113,7 @@ def copy_round(spark: SparkSession, mirror: Mirror) -> int:
             query.awaitTermination()
             return copied + _records(query)
         except PySparkException as error:
-            if attempt > policy.attempts or is_hopeless(error):
+            if attempt > policy.attempts or is_permanent(error):
                 raise QueryFailed(f"Mirror {mirror.name!r} failed: {reason_of(error)}") from error
             copied += _records(query)
             time.sleep(policy.delay_of(attempt) / 1000)
@@ -126,7 +127,7 @@ def _records(query: StreamingQuery) -> int:
 
 
 def mirrored_ends(checkpoint: str) -> dict[TopicPartition, int]:
-    """Up to where each partition was mirrored: the end of the last batch that Spark committed."""
+    """The mirrored end offset of each partition: the end of the last batch that Spark committed."""
     commits = [int(one.name) for one in Path(checkpoint, "commits").glob("[0-9]*") if one.name.isdecimal()]
     if not commits:
         return {}
@@ -139,9 +140,10 @@ def mirrored_ends(checkpoint: str) -> dict[TopicPartition, int]:
 
 
 def translate_groups(mirror: Mirror, groups: Iterable[str] | None = None) -> list[dict[str, Any]]:
-    """Give groups in the other cluster the place that they have here; a row for each partition.
+    """Translate the offsets of groups into the target cluster; return a row per partition.
 
-    All groups that have offsets in the topics, or those that are named. Nothing may be mirrored meanwhile.
+    Translates the named groups, or all groups that have offsets in the topics. Nothing may be mirrored
+    meanwhile.
     """
     ends = mirrored_ends(mirror.checkpoint)
     rows: list[dict[str, Any]] = []
@@ -177,7 +179,7 @@ def translate_groups(mirror: Mirror, groups: Iterable[str] | None = None) -> lis
 
 
 def translate(mirror: Mirror, partition: TopicPartition, offset: int, end: int) -> int:
-    """The offset in the other cluster of the record that has this one here."""
+    """The target offset of the record at this source offset."""
     left = len(_offsets_between(mirror.source, partition, offset, end))
     there = TopicPartition(mirror.named(partition.topic), partition.partition)
     with Admin(dict(mirror.target)) as admin:
@@ -201,7 +203,7 @@ def translate(mirror: Mirror, partition: TopicPartition, offset: int, end: int) 
 
 
 def _offsets_between(client: Mapping[str, str], partition: TopicPartition, begin: int, end: int) -> list[int]:
-    """The offsets of all committed records from `begin` on and before `end`."""
+    """The offsets of all committed records in [begin, end)."""
     if begin >= end:
         return []
     with Consumer(dict(client), isolation_level="read_committed", enable_auto_commit=False) as consumer:

@@ -1,7 +1,7 @@
-"""What is in a topic: how much, how large, whose keys, what is missing, what comes late. Read once, by Spark.
+"""Profiles a topic in one pass of Spark: sizes, keys, nulls, late records.
 
-Rule: the numbers are exact but for what is named approximate; a topic is read as it stands when the report
-begins.
+Rule: numbers are exact unless they are called approximate; the profile covers the topic as it was when the
+job began.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class PartitionProfile:
 
 @dataclass(frozen=True, slots=True)
 class TopicProfile:
-    """One topic. Sizes are of keys and values, without headers; `keys` and quantiles are approximate."""
+    """One topic. Sizes cover keys and values without headers; `keys` and the quantiles are approximate."""
 
     topic: str
     records: int
@@ -45,17 +45,17 @@ class TopicProfile:
     late: int
     late_ms: int
     per_hour: list[tuple[int, int]] = field(default_factory=list)
-    fields: dict[str, int] = field(default_factory=dict)  # field of a schema -> rows in which it is NULL
+    fields: dict[str, int] = field(default_factory=dict)  # schema field -> rows where it is NULL
     undecodable: int = 0
 
     @property
     def top_share(self) -> float:
-        """The share of all records that the most frequent key has."""
+        """The most frequent key's share of all records."""
         return self.top_keys[0][1] / self.records if self.top_keys and self.records else 0.0
 
     @property
     def partition_skew(self) -> float:
-        """The largest partition by the mean of all; 1.0 is even."""
+        """The largest partition divided by the mean; 1.0 is even."""
         mean = self.records / len(self.partitions) if self.partitions else 0
         return max((one.records for one in self.partitions), default=0) / mean if mean else 1.0
 
@@ -71,7 +71,7 @@ def profile_topic(
     schema: str | None = None,
     late_ms: int = 60_000,
 ) -> TopicProfile:
-    """Read a topic and describe it. Late is what is `late_ms` older than a record before it."""
+    """Read a topic and describe it. A record is late if it is `late_ms` older than a record before it."""
     from pyspark.sql import functions as f
     from pyspark.sql.window import Window
 
@@ -165,7 +165,7 @@ def _field_nulls(rows: DataFrame, schema: str) -> tuple[dict[str, int], int]:
 
 
 def markdown(profiles: list[TopicProfile]) -> str:
-    """The report as text."""
+    """The report as Markdown."""
     lines = ["# Profile of topics", ""]
     for one in profiles:
         sizes = ", ".join(f"{name} {value:,.0f}" for name, value in one.value_sizes.items())
@@ -195,7 +195,7 @@ def markdown(profiles: list[TopicProfile]) -> str:
 
 
 def write_report(profiles: list[TopicProfile], directory: Path) -> Path:
-    """The report with a plot for each topic; its file."""
+    """Write the report with a plot per topic; return its path."""
     directory.mkdir(parents=True, exist_ok=True)
     for one in profiles:
         _plot(one, directory / f"{one.topic}.png")

@@ -1,8 +1,8 @@
-"""The proxies of `tests.interop.cluster.links` in a process of their own.
+"""Runs the proxies of `tests.interop.cluster.links` in a separate process.
 
-The process of a run is busy with its clients: proxies on a thread of it would be late when it is, and nodes
-would take each other for dead. So here every call goes to a child process, as a line of JSON, and waits for
-its answer. The child ends with its standard input.
+The main process is busy with its clients: proxies in one of its threads would be late, and nodes would time
+out. So every call goes to a child process as a line of JSON, and waits for the result. The child exits when
+its standard input closes.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tests.interop import peers
 from tests.interop.cluster.links import Links
 
 
-class FarLinks(Links):
-    """What `Links` does, elsewhere."""
+class ProxyProcess(Links):
+    """`Links` in another process."""
 
     def __init__(self) -> None:
         self._process = peers.start_process(
-            [sys.executable, "-m", "tests.chaos.far_links"],
+            [sys.executable, "-m", "tests.chaos.proxy_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=peers.ROOT,

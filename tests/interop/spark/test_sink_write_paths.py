@@ -13,7 +13,7 @@ from tests.interop.spark.test_exactly_once import make_topic
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from ottla.spark.sink.row_builder import Built
+    from ottla.spark.sink.row_builder import BuiltBatch
     from ottla.spark.sink.tasks import Build
 
 
@@ -26,11 +26,11 @@ class Watched(BatchSink):
         )
         self.ways: list[str] = []
 
-    def _built_by_tasks(self, frame: DataFrame, build: Build) -> list[Built] | None:
+    def _built_by_tasks(self, frame: DataFrame, build: Build) -> list[BuiltBatch] | None:
         self.ways.append("built by tasks")
         return super()._built_by_tasks(frame, build)
 
-    def _built_here(self, frame: DataFrame, build: Build, rows_max: int) -> list[Built] | None:
+    def _built_here(self, frame: DataFrame, build: Build, rows_max: int) -> list[BuiltBatch] | None:
         self.ways.append("built here")
         return super()._built_here(frame, build, rows_max)
 

@@ -1,7 +1,7 @@
-"""Clients in this process, each with a thread of its own, whose lives are written down in a `History`.
+"""Clients in this process, each in its own thread, that record their operations in a `History`.
 
-Those on an event loop can be killed as by kill -9: their loop never runs again, so nothing of theirs is
-closed, committed or said goodbye to; only their connections end, as the system ends those of a process.
+Clients on an event loop can be killed as by kill -9: their loop never runs again, so they close, commit and
+leave nothing; only their connections end, as the system ends those of a dead process.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from tests.sim.checker import Outcome
 from tests.sim.checker.history import Partition, SourcePlace
 from tests.sim.workload.recording import Recorder
 
-_GRAVEYARD: list[object] = []  # what a killed client left behind is never run again, nor taken down
+_KILLED: list[object] = []  # objects of killed clients, kept from running or closing
 
 
 class SharedRecorder(Recorder):
-    """A recorder that many threads use at a time."""
+    """A recorder for several threads."""
 
     def __init__(self, timeline: Timeline) -> None:
         super().__init__(cast(World, timeline))
         self._lock = threading.Lock()
-        # Where members began to read what they were given: group, partition, first offset, when it was given.
+        # Where members began to read assigned partitions: group, partition, first offset, time of the
+        # assignment.
         self.beginnings: list[tuple[str, Partition, int, float]] = []
 
     def send(
@@ -71,18 +72,18 @@ class SharedRecorder(Recorder):
             super().committed(group, offsets, outcome, transaction)
 
 
-class Ending:
-    """Whether clients shall finish."""
+class Schedule:
+    """Tells clients when to finish."""
 
     def __init__(self) -> None:
         self.is_ending = False
 
     async def rest(self) -> None:
-        """They are busy all the time."""
+        """They are always busy."""
 
 
-class Chance:
-    """Randomness as `ottla.ports.Random` has it, from a seed."""
+class SeededRandom:
+    """`ottla.ports.Random` from a seed."""
 
     def __init__(self, seed: str) -> None:
         self._random = random.Random(seed)
@@ -98,11 +99,11 @@ class Chance:
 
 
 class RealClient:
-    """What `tests.sim.workload` asks of a client, over real connections."""
+    """The client interface of `tests.sim.workload`, over real connections."""
 
     def __init__(self, host: str, bootstrap: str, seed: str) -> None:
         self.host = host
-        self.random = Chance(f"{seed}/{host}")
+        self.random = SeededRandom(f"{seed}/{host}")
         self._bootstrap = bootstrap
         self._made = 0
 
@@ -121,12 +122,12 @@ class RealClient:
 
     @property
     def simulated(self) -> SimulatedClient:
-        """Itself, for code that was written for simulated clients."""
+        """Itself, for code written for simulated clients."""
         return cast(SimulatedClient, self)
 
 
-class Life(threading.Thread):
-    """One client on an event loop of its own."""
+class ClientThread(threading.Thread):
+    """One client on its own event loop."""
 
     def __init__(self, name: str, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         super().__init__(name=name, daemon=True)
@@ -143,7 +144,7 @@ class Life(threading.Thread):
         task.add_done_callback(lambda _: self._loop.stop())
         self._loop.run_forever()
         if self._is_killed and not task.done():
-            self._bury()
+            self._discard()
             return
         if task.cancelled():
             self.error = asyncio.CancelledError()
@@ -159,8 +160,8 @@ class Life(threading.Thread):
         self.join(60)
         assert not self.is_alive(), f"{self.name} blocks its loop"
 
-    def stand_still(self, seconds: float) -> None:
-        """As a process that the system does not run for so long: it knows nothing of it, and goes on then."""
+    def stall(self, seconds: float) -> None:
+        """Block the loop for so long, like a process that gets no CPU: it does not notice, and continues."""
         self._loop.call_soon_threadsafe(time.sleep, seconds)
 
     def _finish(self) -> None:
@@ -172,13 +173,13 @@ class Life(threading.Thread):
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
-    def _bury(self) -> None:
+    def _discard(self) -> None:
         tasks = asyncio.all_tasks(self._loop)
         for task in tasks:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
         transports = list(self._loop._transports.values())  # type: ignore[attr-defined]
-        _GRAVEYARD.append((self._loop, tasks, transports))
+        _KILLED.append((self._loop, tasks, transports))
         for transport in transports:
-            if transport._sock is not None:  # one that is closed already has none
+            if transport._sock is not None:  # already closed otherwise
                 transport._sock.close()
         self._loop.close()

@@ -1,7 +1,7 @@
-"""Connections from this broker to others, on the listener between brokers: made on demand, one for each.
+"""Connections from this broker to others, on the inter-broker listener: one per broker, opened on demand.
 
-A request goes out once. Whether it is sent again after a failure is for the caller to say: what it asks for
-may have been done already.
+A request is sent once. The caller decides whether to retry after a failure, since the request may have been
+processed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _Address = tuple[str, int]
 
 
 class BrokerUnknown(ConnectionError):
-    """The cluster knows no such broker, or none that is alive."""
+    """The broker is unknown to the cluster, or not alive."""
 
 
-class BrokerLinks:
-    """Asks other brokers."""
+class BrokerChannels:
+    """Sends requests to other brokers."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class BrokerLinks:
         self._opening: dict[int, asyncio.Lock] = {}
 
     def address_of(self, broker_id: int) -> _Address | None:
-        """Where a broker that is alive is reached by other brokers."""
+        """The address of a live broker on the inter-broker listener."""
         registration = self._broker.image.brokers.get(broker_id)
         if registration is None or registration.fenced:
             return None
@@ -50,7 +50,7 @@ class BrokerLinks:
         return None if endpoint is None else (endpoint.host, endpoint.port)
 
     async def ask(self, broker_id: int, request: Message) -> Any:
-        """The answer of one broker. OSError (a timeout too) where there is none."""
+        """The response of one broker. Raises OSError (also on a timeout) if there is none."""
         timeout_ms = self._broker.config.int_of(self._timeout_setting)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
@@ -71,7 +71,7 @@ class BrokerLinks:
         if channel is not None:
             return channel
         async with self._opening.setdefault(broker_id, asyncio.Lock()):
-            channel = self._open_channel(broker_id)  # somebody else may have opened it meanwhile
+            channel = self._open_channel(broker_id)  # another task may have opened it meanwhile
             if channel is None:
                 address = self.address_of(broker_id)
                 if address is None:

@@ -1,4 +1,4 @@
-"""Clients that we did not write, as their users write them, with what they did and saw written down.
+"""Clients of other projects, written like their users' code, that record their operations in a history.
 
 confluent-kafka (librdkafka): an idempotent producer, transactions, members of groups of both protocols.
 aiokafka: an idempotent producer and a member of a group.
@@ -19,7 +19,7 @@ import aiokafka
 from aiokafka.errors import KafkaError as AioKafkaError
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from tests.chaos.lives import Chance, Ending, SharedRecorder
+from tests.chaos.clients import Schedule, SeededRandom, SharedRecorder
 from tests.interop import peers
 from tests.interop.cluster.load import REQUEST_MS, settings_of
 from tests.interop.cluster.nodes import SECONDS_MAX
@@ -27,29 +27,30 @@ from tests.sim.checker import FinalLog, Outcome, Read
 from tests.sim.checker.history import Partition, Place
 
 _AIO_LOGGER = logging.getLogger("aiokafka")
-_AIO_LOGGER.propagate = False  # brokers go away all the time
+_AIO_LOGGER.propagate = False  # disconnects are normal here
 
 AIO_FAILURES = (AioKafkaError, OSError, asyncio.CancelledError)
-"""What ends a life of aiokafka's clients. Nobody cancels them here: they pass on what they cancel within."""
+"""Errors that end an aiokafka client instance. Nobody cancels it here: it leaks its internal
+cancellations."""
 
 STEP_S = 15.0
 STEPS_MAX = 40
 
 
 class Worker(threading.Thread):
-    """Works until the run ends; what it cannot live with is kept in `error`."""
+    """Works until the run ends; `error` holds an unexpected exception."""
 
-    def __init__(self, name: str, ending: Ending, recorder: SharedRecorder, bootstrap: str) -> None:
+    def __init__(self, name: str, schedule: Schedule, recorder: SharedRecorder, bootstrap: str) -> None:
         super().__init__(name=name, daemon=True)
-        self.ending, self.recorder, self.bootstrap = ending, recorder, bootstrap
+        self.schedule, self.recorder, self.bootstrap = schedule, recorder, bootstrap
         self.error: BaseException | None = None
 
     def run(self) -> None:
         try:
             self.work()
-        except BaseException as error:  # noqa: BLE001 - judged by whoever waits for it
+        except BaseException as error:  # noqa: BLE001 - raised by the waiting thread
             self.error = error
-            self.recorder.complain(self.name, error)
+            self.recorder.record_error(self.name, error)
 
     def work(self) -> None:
         raise AssertionError("a worker says what it does")
@@ -59,17 +60,17 @@ class Worker(threading.Thread):
 
 
 class ConfluentWriter(Worker):
-    """An idempotent producer: nothing that it is given may be lost or doubled, however long it takes."""
+    """An idempotent producer: no record may be lost or duplicated, however long that takes."""
 
     def __init__(self, name: str, *common: Any, partitions: list[Partition], rate: float, seed: str) -> None:
         super().__init__(name, *common)
         self._partitions, self._rate = partitions, rate
-        self._chance = Chance(f"{seed}/{name}")
+        self._chance = SeededRandom(f"{seed}/{name}")
 
     def work(self) -> None:
         settings = {"enable.idempotence": True, "acks": "all", "linger.ms": 5, "message.timeout.ms": 600_000}
         producer = Producer(settings_of(self.bootstrap) | settings | {"request.timeout.ms": REQUEST_MS})
-        while not self.ending.is_ending:
+        while not self.schedule.is_ending:
             partition = self._partitions[self._chance.below(len(self._partitions))]
             for _ in range(1 + self._chance.below(3)):
                 produce(producer, self.recorder, self.name, partition)
@@ -90,35 +91,35 @@ def produce(
     number, value = recorder.send(process, partition, transaction=transaction)
 
     def note(error: KafkaError | None, message: Message) -> None:
-        if error is None:  # where an answer was lost the client may not know the offset
+        if error is None:  # after a lost response the client may not know the offset
             recorder.sent(number, Outcome.OK, message.offset())
 
     try:
         producer.produce(partition[0], value.encode(), partition=partition[1], on_delivery=note)
     except (BufferError, KafkaException):
-        recorder.sent(number, Outcome.FAILED)  # it was not taken: no request has it
+        recorder.sent(number, Outcome.FAILED)  # the producer rejected it: no request contains it
         raise
 
 
 class ConfluentTransactor(Worker):
-    """Transactions over several partitions, one in four of which aborts. A fatal error ends a life."""
+    """Transactions over several partitions, one in four of which aborts. A fatal error ends an instance."""
 
     def __init__(self, name: str, *common: Any, partitions: list[Partition], seed: str) -> None:
         super().__init__(name, *common)
         self._partitions = partitions
-        self._chance = Chance(f"{seed}/{name}")
+        self._chance = SeededRandom(f"{seed}/{name}")
         self.lives = 0
 
     def work(self) -> None:
         producer = self._begin()
-        while not self.ending.is_ending:
+        while not self.schedule.is_ending:
             number, name = self.recorder.begin(f"{self.name}.{self.lives}")
             try:
                 self._transact(producer, number, name)
             except KafkaException as error:
                 if not error.args[0].fatal():
                     raise
-                self.recorder.complain(self.name, error)
+                self.recorder.record_error(self.name, error)
                 producer = self._begin()
             self.pause(self._chance.fraction())
 
@@ -145,13 +146,13 @@ class ConfluentTransactor(Worker):
         except KafkaException as error:
             if not error.args[0].txn_requires_abort():
                 raise
-            self.recorder.complain(self.name, error)
+            self.recorder.record_error(self.name, error)
         _until_done(producer.abort_transaction)
         self.recorder.ended(number, Outcome.FAILED)
 
 
 def _until_done(step: Callable[[float], object]) -> None:
-    """As the client wants it: what may be tried again is called again."""
+    """Retry a step as the client requires: retriable errors mean another call."""
     last: KafkaException | None = None
     for _ in range(STEPS_MAX):
         try:
@@ -166,19 +167,19 @@ def _until_done(step: Callable[[float], object]) -> None:
 
 
 class ReadWindows:
-    """What a member of a group reads, partition by partition, in the order of its polls.
+    """The records that a group member reads, per partition, in the order of its polls.
 
-    It begins at what the group has committed, or at the next record: never below.
+    It starts at the group's committed offset, or at the next record: never below.
     """
 
     def __init__(self, recorder: SharedRecorder, process: str, group: str) -> None:
         self._recorder, self._process, self._group = recorder, process, group
         self._next: dict[Partition, int] = {}
-        self._assigned: dict[Partition, float] = {}  # when
-        self.done: dict[Partition, int] = {}  # what may be committed
+        self._assigned: dict[Partition, float] = {}  # partition: time
+        self.done: dict[Partition, int] = {}  # offsets that may be committed
 
     def forget(self, partitions: Iterable[Partition]) -> None:
-        """They were given to it, or taken away."""
+        """The partitions were assigned or revoked."""
         for partition in partitions:
             self._next.pop(partition, None)
             self.done.pop(partition, None)
@@ -206,7 +207,7 @@ class ReadWindows:
 
 
 class ConfluentMember(Worker):
-    """A member that commits what it has read."""
+    """A member that commits the offsets of records it has read."""
 
     def __init__(self, name: str, *common: Any, topics: list[str], group: str, protocol: str) -> None:
         super().__init__(name, *common)
@@ -225,8 +226,8 @@ class ConfluentMember(Worker):
         consumer.subscribe(self._topics, on_assign=forget, on_revoke=forget, on_lost=forget)
         try:
             since = 0
-            while not self.ending.is_ending:
-                # One by one: what a callback takes away lies between two messages then, never within a batch.
+            while not self.schedule.is_ending:
+                # One by one, so that a revocation happens between two messages, never within a batch.
                 message = consumer.poll(0.2)
                 if message is not None and message.error() is None:
                     partition = (message.topic() or "", message.partition() or 0)
@@ -247,7 +248,7 @@ class ConfluentMember(Worker):
         try:
             answered = consumer.commit(offsets=wanted, asynchronous=False) or []
         except KafkaException as error:
-            self.recorder.complain(self.name, error)
+            self.recorder.record_error(self.name, error)
             self.recorder.committed(self._group, offsets, Outcome.UNKNOWN)
             return
         for one in answered:
@@ -256,17 +257,17 @@ class ConfluentMember(Worker):
 
 
 async def aio_write(
-    ending: Ending,
+    schedule: Schedule,
     recorder: SharedRecorder,
     bootstrap: str,
     name: str,
     partitions: list[Partition],
     rate: float,
 ) -> None:
-    """aiokafka's idempotent producer. One that cannot go on is replaced, as its users do."""
-    chance = Chance(name)
+    """aiokafka's idempotent producer. After a fatal error it is replaced, as its users do."""
+    rng = SeededRandom(name)
     lives = 0
-    while not ending.is_ending:
+    while not schedule.is_ending:
         lives += 1
         process = f"{name}.{lives}"
         producer = aiokafka.AIOKafkaProducer(
@@ -278,36 +279,36 @@ async def aio_write(
         )
         try:
             await producer.start()
-            await _aio_send(ending, recorder, producer, process, partitions, chance, rate)
+            await _aio_send(schedule, recorder, producer, process, partitions, rng, rate)
         except AIO_FAILURES as error:
-            recorder.complain(process, error)
+            recorder.record_error(process, error)
             if isinstance(error, asyncio.CancelledError):
-                recorder.world.note(process, f"cancelled in {_way_of(error)}")
+                recorder.world.note(process, f"cancelled in {_stack_of(error)}")
             await asyncio.sleep(0.5)
         finally:
             with contextlib.suppress(*AIO_FAILURES):
                 await producer.stop()
 
 
-def _way_of(error: BaseException) -> str:
-    """The calls through which an error without words came."""
+def _stack_of(error: BaseException) -> str:
+    """The call stack of an error without a message."""
     frames = traceback.extract_tb(error.__traceback__)
     return " > ".join(f"{Path(one.filename).name}:{one.lineno} {one.name}" for one in frames)
 
 
 async def _aio_send(
-    ending: Ending,
+    schedule: Schedule,
     recorder: SharedRecorder,
     producer: Any,
     process: str,
     partitions: list[Partition],
-    chance: Chance,
+    rng: SeededRandom,
     rate: float,
 ) -> None:
     failed: list[BaseException] = []
     waiting: set[asyncio.Future[Any]] = set()
 
-    def settle(number: int, done: asyncio.Future[Any]) -> None:
+    def record_outcome(number: int, done: asyncio.Future[Any]) -> None:
         waiting.discard(done)
         error = asyncio.CancelledError() if done.cancelled() else done.exception()
         if error is None:
@@ -315,13 +316,13 @@ async def _aio_send(
         else:
             failed.append(error)
 
-    while not ending.is_ending and not failed:
-        topic, index = partition = partitions[chance.below(len(partitions))]
+    while not schedule.is_ending and not failed:
+        topic, index = partition = partitions[rng.below(len(partitions))]
         number, value = recorder.send(process, partition)
         future = await producer.send(topic, value.encode(), partition=index)
         waiting.add(future)
-        future.add_done_callback(lambda done, number=number: settle(number, done))
-        await asyncio.sleep(2 * chance.fraction() / rate)
+        future.add_done_callback(lambda done, number=number: record_outcome(number, done))
+        await asyncio.sleep(2 * rng.fraction() / rate)
     if waiting:
         await asyncio.wait(list(waiting))
     if failed:
@@ -329,7 +330,7 @@ async def _aio_send(
 
 
 class AioNotes(logging.Handler):
-    """Has what aiokafka says of positions in the timeline: it may set them back without a word to anybody."""
+    """Adds aiokafka's log about positions to the timeline, since it may reset them without an error."""
 
     def __init__(self, recorder: SharedRecorder) -> None:
         super().__init__(logging.INFO)
@@ -361,18 +362,18 @@ class _AioListener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 async def aio_member(
-    ending: Ending, recorder: SharedRecorder, bootstrap: str, name: str, topics: list[str], group: str
+    schedule: Schedule, recorder: SharedRecorder, bootstrap: str, name: str, topics: list[str], group: str
 ) -> None:
-    """aiokafka's member of a classic group, which commits what it has read."""
+    """aiokafka's member of a classic group, which commits the offsets of records it has read."""
     with AioNotes(recorder):
-        await _aio_member(ending, recorder, bootstrap, name, topics, group)
+        await _aio_member(schedule, recorder, bootstrap, name, topics, group)
 
 
 async def _aio_member(
-    ending: Ending, recorder: SharedRecorder, bootstrap: str, name: str, topics: list[str], group: str
+    schedule: Schedule, recorder: SharedRecorder, bootstrap: str, name: str, topics: list[str], group: str
 ) -> None:
     lives = 0
-    while not ending.is_ending:
+    while not schedule.is_ending:
         lives += 1
         process = f"{name}.{lives}"
         consumer = aiokafka.AIOKafkaConsumer(
@@ -388,11 +389,11 @@ async def _aio_member(
         consumer.subscribe(topics, listener=_AioListener(windows))
         try:
             await consumer.start()
-            await _aio_read(ending, recorder, consumer, windows, group, process)
+            await _aio_read(schedule, recorder, consumer, windows, group, process)
         except AIO_FAILURES as error:
-            recorder.complain(process, error)
+            recorder.record_error(process, error)
             if isinstance(error, asyncio.CancelledError):
-                recorder.world.note(process, f"cancelled in {_way_of(error)}")
+                recorder.world.note(process, f"cancelled in {_stack_of(error)}")
             await asyncio.sleep(0.5)
         finally:
             with contextlib.suppress(*AIO_FAILURES):
@@ -400,9 +401,14 @@ async def _aio_member(
 
 
 async def _aio_read(
-    ending: Ending, recorder: SharedRecorder, consumer: Any, windows: ReadWindows, group: str, process: str
+    schedule: Schedule,
+    recorder: SharedRecorder,
+    consumer: Any,
+    windows: ReadWindows,
+    group: str,
+    process: str,
 ) -> None:
-    while not ending.is_ending:
+    while not schedule.is_ending:
         found = await consumer.getmany(timeout_ms=500)
         for one, records in found.items():
             places = [(record.offset, record.value.decode()) for record in records]
@@ -413,14 +419,14 @@ async def _aio_read(
         try:
             await consumer.commit({aiokafka.TopicPartition(*one): offset for one, offset in offsets.items()})
         except AioKafkaError as error:
-            recorder.complain(process, error)
+            recorder.record_error(process, error)
             recorder.committed(group, offsets, Outcome.UNKNOWN)
         else:
             recorder.committed(group, offsets, Outcome.OK)
 
 
 def read_committed(bootstrap: str, logs: Iterable[FinalLog]) -> dict[Partition, list[Place]]:
-    """What confluent-kafka reads of these partitions from their beginning, with read_committed."""
+    """Read these partitions from their beginning with confluent-kafka and read_committed."""
     ends = {log.partition: log.end for log in logs}
     settings = {"group.id": "judge", "enable.auto.commit": False, "enable.partition.eof": True}
     settings |= {"isolation.level": "read_committed", "check.crcs": True}

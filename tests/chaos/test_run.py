@@ -1,6 +1,6 @@
-"""A short `make chaos` in CI: one round with most kinds of faults, in a plan of its own.
+"""A short `make chaos` in CI: one round with most kinds of faults, in a fixed plan.
 
-OTTLA_TEST_CHAOS_MINUTES=10 runs faults by chance for so long instead; OTTLA_TEST_SEED draws others.
+OTTLA_TEST_CHAOS_MINUTES=10 runs random faults for so long instead; OTTLA_TEST_SEED sets the seed.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 from ottla.testing.world.world import Event
+from tests.chaos.cpu_waits import CpuWaits
 from tests.chaos.faults import KINDS
-from tests.chaos.machine import Machine
-from tests.chaos.mix import Mix, Report, few_of_each
+from tests.chaos.run import Report, Run, first_of_each_kind
 from tests.chaos.timeline import Timeline
 from tests.sim.checker import Anomaly
 
@@ -31,11 +31,11 @@ PLAN = [
 ]
 
 
-def test_faults_by_chance_break_no_promise(tmp_path: Path) -> None:
-    mix = Mix(tmp_path, SEED, share=0.4)
-    report = mix.run(MINUTES * 60, plan=None if MINUTES else PLAN)
+def test_random_faults_break_no_guarantee(tmp_path: Path) -> None:
+    run = Run(tmp_path, SEED, share=0.4)
+    report = run.run(MINUTES * 60, plan=None if MINUTES else PLAN)
     print(report.table())
-    shown = "\n".join([mix.timeline.text(150), *map(str, report.anomalies[:20])])
+    shown = "\n".join([run.timeline.text(150), *map(str, report.anomalies[:20])])
     assert not report.anomalies, f"seed {SEED}:\n{shown}"
     assert report.figures["records"] > 0
     assert report.figures["transactions"] > 0
@@ -54,13 +54,13 @@ def test_a_timeline_is_drawn_with_a_lane_for_each_node() -> None:
     assert timeline.text(1).endswith("begin: kill")
 
 
-def test_it_is_known_how_long_processes_waited_for_a_cpu() -> None:
-    machine = Machine()
+def test_cpu_waits_are_measured() -> None:
+    machine = CpuWaits()
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     processes = {"clients": os.getpid(), "nodes/1": ended.pid}
-    assert machine.look(processes) == {}, "nobody was there before"
-    found = machine.look(processes)
+    assert machine.sample(processes) == {}, "nobody was there before"
+    found = machine.sample(processes)
     if not Path("/proc/self/schedstat").exists():
         assert not found, "it is known on Linux alone"
         return
@@ -69,9 +69,9 @@ def test_it_is_known_how_long_processes_waited_for_a_cpu() -> None:
     assert [name for name, _ in machine.rows()] == ["clients waited for a CPU"]
 
 
-def test_few_of_each_kind_of_anomaly_are_shown() -> None:
+def test_the_first_anomalies_of_each_kind_are_shown() -> None:
     found = [Anomaly("skipped", str(number)) for number in range(300)] + [Anomaly("lost write", "one")]
-    shown = few_of_each(found)
+    shown = first_of_each_kind(found)
     assert [one.kind for one in shown] == ["skipped"] * 5 + ["lost write"]
 
 
@@ -83,5 +83,5 @@ def test_a_report_has_a_row_for_each_kind_of_fault() -> None:
     assert any(line.split() == ["fault:", "kill", "2"] for line in lines)
     assert any("left out: only root may mount" in line for line in lines)
     assert lines[-1].split() == ["anomalies", "0"]
-    report.is_cut_short = True
+    report.is_interrupted = True
     assert "ended early" in report.table()

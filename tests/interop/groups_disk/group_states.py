@@ -7,8 +7,8 @@ from typing import Any
 from tests.interop import peers
 from tests.interop.groups_raw.ask_consumer import Modern
 from tests.interop.groups_raw.brokers import wait_for_coordinator
+from tests.interop.groups_raw.conversation import Talk
 from tests.interop.groups_raw.members import Member, assignment, commits, protocols, subscription
-from tests.interop.groups_raw.talk import Talk
 
 
 class Lives:

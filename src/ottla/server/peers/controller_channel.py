@@ -1,9 +1,9 @@
-"""The way from a node to the active controller on another one: one connection, asked again until answered.
+"""The connection from a node to the active controller on another node, with retries.
 
-Where the controller is, the follower of the metadata log knows. Rule: a request is sent again when its
-connection broke or its receiver is not the controller any more, as Kafka's brokers do; so it may be carried
-out twice, and whatever is asked here must bear that. On a node that is a controller itself the active one may
-turn out to be here: `ControllerIsHere`.
+The follower of the metadata log knows which node the controller is. Rule: a request is sent again if its
+connection broke or its receiver is no longer the controller, as Kafka's brokers do; so it may be processed
+twice, and every request sent here must be safe to repeat. If this node is a controller itself, the active one
+may turn out to be local: `ControllerIsHere`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from ottla.detached import looked_at
+from ottla.detached import mark_retrieved
 from ottla.ports import Clock, Network
 from ottla.server.net.forwarding import mentions_error
 from ottla.server.peers.channel import Channel
@@ -29,15 +29,15 @@ LINK_RETRY_SECONDS = 0.05
 
 
 class ControllerIsHere(Exception):
-    """The active controller is on this node: ask it directly."""
+    """The active controller is on this node: call it directly."""
 
 
-class _LeadsNoMore(Exception):
-    """Whoever was asked is not the controller any more."""
+class _NotController(Exception):
+    """The node is no longer the active controller."""
 
 
-class ControllerLink:
-    """Asks whoever is the active controller now."""
+class ControllerChannel:
+    """Sends requests to the active controller."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ControllerLink:
         socket_timeout_ms: int,
         is_here: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`socket_timeout_ms`: a controller that is silent for so long is taken for gone."""
+        """A controller that is silent for `socket_timeout_ms` is considered dead."""
         self._is_here = is_here
         self._network = network
         self._clock = clock
@@ -61,10 +61,10 @@ class ControllerLink:
         self._channel: Channel | None = None
         self._address: Address | None = None
         self._opening: asyncio.Lock = asyncio.Lock()
-        self._talks: dict[asyncio.Future[Any], Address] = {}  # with whom
+        self._in_flight: dict[asyncio.Future[Any], Address] = {}  # request: address
 
     async def ask(self, request: Message, *, timeout_ms: int) -> Any:
-        """The controller's answer. RequestTimedOut: there was none in time; else the error that it gave."""
+        """The controller's response. Raises RequestTimedOut, or the error in the response."""
         response = await self.exchange(request, timeout_ms=timeout_ms)
         code = getattr(response, "error_code", 0)
         if code:
@@ -72,7 +72,7 @@ class ControllerLink:
         return response
 
     async def exchange(self, request: Message, *, timeout_ms: int) -> Any:
-        """The controller's answer, errors and all, but never NOT_CONTROLLER."""
+        """The controller's response, errors included, but never NOT_CONTROLLER."""
         deadline = self._clock.monotonic() + timeout_ms / 1000
         problem = "no active controller is known"
         while True:
@@ -88,13 +88,14 @@ class ControllerLink:
                 where = f"{address[0]}:{address[1]}"
                 limit = min(remaining, self._socket_timeout_s)
                 try:
-                    talk = self._ask_while_it_leads(address, request)
+                    pending = self._ask_while_active(address, request)
                     async with asyncio.timeout(limit):
-                        response = await talk
-                except _LeadsNoMore:
+                        response = await pending
+                except _NotController:
                     continue
                 except TimeoutError:
-                    # The end of our own time says nothing of a node that has refused us for most of it.
+                    # Our own short deadline does not prove that a node is silent that rejected us for most of
+                    # the time.
                     if where not in problem or limit * 1000 >= timeout_ms / 2:
                         problem = f"{where} does not answer"
                     self._drop()
@@ -109,31 +110,31 @@ class ControllerLink:
             await asyncio.sleep(self._retry_seconds)
 
     def on_leader(self) -> None:
-        """Another node is the controller now: what the old one was asked is asked again there."""
+        """Another node is the controller now: send the requests of the old one again."""
         address, is_here = self._find_controller(), self._is_here()
-        for talk, asked in self._talks.items():
-            if is_here or address not in (None, asked):
-                talk.cancel()
+        for task, receiver in self._in_flight.items():
+            if is_here or address not in (None, receiver):
+                task.cancel()
         if is_here or address not in (None, self._address):
             self._drop()
 
     def close(self) -> None:
         self._drop()
 
-    async def _ask_while_it_leads(self, address: Address, request: Message) -> Any:
-        """Ask, and do not wait any more once another node is the controller: this one may be silent."""
-        # It may fail in the moment in which whoever waits for it gives up, and then nobody sees why.
-        talk = looked_at(asyncio.ensure_future(self._ask_once(address, request)))
-        self._talks[talk] = address
+    async def _ask_while_active(self, address: Address, request: Message) -> Any:
+        """Wait for a response, but only until another node becomes the controller: this one may be silent."""
+        # If it fails at the moment when its waiter gives up, nobody retrieves the exception.
+        task = mark_retrieved(asyncio.ensure_future(self._ask_once(address, request)))
+        self._in_flight[task] = address
         try:
-            await asyncio.wait([talk])
+            await asyncio.wait([task])
         finally:
-            del self._talks[talk]
-            if not talk.done():
-                talk.cancel()
-        if talk.cancelled():
-            raise _LeadsNoMore
-        return talk.result()
+            del self._in_flight[task]
+            if not task.done():
+                task.cancel()
+        if task.cancelled():
+            raise _NotController
+        return task.result()
 
     async def _ask_once(self, address: Address, request: Message) -> Any:
         async with self._opening:
@@ -151,7 +152,7 @@ class ControllerLink:
 
 
 class RemoteController:
-    """The active controller as other nodes reach it: for a node's own requests, and for those of clients."""
+    """The active controller on another node: for this node's own requests and for those of its clients."""
 
     def __init__(
         self,
@@ -163,8 +164,8 @@ class RemoteController:
         socket_timeout_ms: int,
         is_here: Callable[[], bool] = lambda: False,
     ) -> None:
-        def link(purpose: str) -> ControllerLink:
-            return ControllerLink(
+        def channel(purpose: str) -> ControllerChannel:
+            return ControllerChannel(
                 network,
                 clock,
                 find_controller,
@@ -174,8 +175,8 @@ class RemoteController:
                 is_here=is_here,
             )
 
-        self._requests = link("requests")
-        self._forwarding = link("forwarding")
+        self._requests = channel("requests")
+        self._forwarding = channel("forwarding")
 
     def close(self) -> None:
         self._requests.close()
@@ -189,7 +190,8 @@ class RemoteController:
         return await self._requests.ask(request, timeout_ms=timeout_ms or FORWARD_TIMEOUT_MS)
 
     async def forward(self, frame: bytes, principal: str, client_host: str) -> bytes:
-        """Have the controller answer a client's request; the frame of its response, without its size."""
+        """Forward a client's request to the controller; return the frame of its response, without its
+        size."""
         request = EnvelopeRequest(
             request_data=frame,
             request_principal=_principal_bytes(principal),
@@ -202,13 +204,13 @@ class RemoteController:
 
 
 def _principal_bytes(principal: str) -> bytes:
-    """A principal as brokers hand it on: a version, then the message."""
+    """A principal as brokers serialize it: a version, then the message."""
     kind, _, name = principal.partition(":")
     return (0).to_bytes(2, "big") + codec.encode(DefaultPrincipalData(type=kind, name=name), 0)
 
 
 def _host_bytes(host: str) -> bytes:
-    import ipaddress  # where nothing is handed on it is not needed
+    import ipaddress  # only needed to forward requests
 
     try:
         return ipaddress.ip_address(host.partition("%")[0]).packed

@@ -1,4 +1,4 @@
-"""Faults that come at the worst moment: when the one that they aim at is in the middle of something."""
+"""Faults at the worst moment: while their target is in the middle of an operation."""
 
 from __future__ import annotations
 
@@ -32,38 +32,38 @@ CONSUMER_GROUP_HEARTBEAT = 68
 
 
 async def kill_the_leader(story: Story, nemesis: Nemesis) -> None:
-    """Of one partition, always the same: again and again."""
+    """Kill the leader of one partition, repeatedly."""
     topic, index = story.partitions[0]
     node = leader_of(story.world, topic, index)
-    if node is None or nemesis.strike(node) is None:
+    if node is None or nemesis.pick_victim(node) is None:
         return
     try:
         node.crash()
-        nemesis.did("leader killed")
-        await nemesis.last()
-        await nemesis.revive(node)
+        nemesis.count("leader killed")
+        await nemesis.wait_duration()
+        await nemesis.start_until_serving(node)
     finally:
-        nemesis.spare(node)
+        nemesis.release(node)
 
 
 async def kill_the_controller(story: Story, nemesis: Nemesis) -> None:
     node = active_controller(story.world)
-    if node is None or nemesis.strike(node) is None:
+    if node is None or nemesis.pick_victim(node) is None:
         return
     try:
         node.crash()
-        nemesis.did("controller killed")
-        await nemesis.last()
-        await nemesis.revive(node)
+        nemesis.count("controller killed")
+        await nemesis.wait_duration()
+        await nemesis.start_until_serving(node)
     finally:
-        nemesis.spare(node)
+        nemesis.release(node)
 
 
 async def pause_the_leader(story: Story, nemesis: Nemesis) -> None:
-    """Past its session: another one leads when it wakes up, and does not know."""
+    """Pause the leader beyond its session: when it resumes, another node leads, and it does not know."""
     topic, index = story.partitions[0]
     node = leader_of(story.world, topic, index)
-    if node is None or nemesis.strike(node) is None:
+    if node is None or nemesis.pick_victim(node) is None:
         return
     try:
         node.pause()
@@ -74,25 +74,26 @@ async def pause_the_leader(story: Story, nemesis: Nemesis) -> None:
             other = leader_of(story.world, topic, index)
             if not is_replaced and other is not None and other is not node:
                 is_replaced = True
-                nemesis.did("leader replaced in its sleep")
+                nemesis.count("leader replaced in its sleep")
     finally:
         node.resume()
-        nemesis.spare(node)
+        nemesis.release(node)
 
 
-# At a step of a conversation
+# At a step of a protocol
 
 
 class Trap:
-    """Waits for a request, or for a write of the node that got it, and then ends that node (or another).
+    """Waits for a request, or for a write of the node that received it, and then kills that node (or
+    another).
 
-    `when(arrival)` says whether this is the request; `victim(arrival)` whom it costs.
+    `when(arrival)` says whether this is the request; `victim(arrival)` returns the node to kill.
     """
 
     def __init__(
         self,
         nemesis: Nemesis,
-        deed: str,
+        effect: str,
         when: Callable[[Arrival], bool],
         victim: Callable[[Arrival], SimulatedNode | None],
         *,
@@ -100,7 +101,7 @@ class Trap:
         wait_s: float | None = None,
     ) -> None:
         self._nemesis = nemesis
-        self._deed = deed
+        self._effect = effect
         self._when = when
         self._victim = victim
         self._write = write
@@ -108,26 +109,26 @@ class Trap:
         self.struck: SimulatedNode | None = None
 
     async def spring(self) -> None:
-        """Lie in wait, and revive who was caught."""
+        """Wait for the request, and restart the killed node."""
         tap = self._nemesis.tap
-        tap.listeners.append(self._hear)
+        tap.listeners.append(self._on_arrival)
         try:
-            await self._nemesis.last()
+            await self._nemesis.wait_duration()
             if self.struck is not None:
                 self._disarm(self.struck)
-                await self._nemesis.revive(self.struck)
+                await self._nemesis.start_until_serving(self.struck)
         finally:
-            if self._hear in tap.listeners:
-                tap.listeners.remove(self._hear)
+            if self._on_arrival in tap.listeners:
+                tap.listeners.remove(self._on_arrival)
             if self.struck is not None:
                 self._disarm(self.struck)
-                self._nemesis.spare(self.struck)
+                self._nemesis.release(self.struck)
 
-    def _hear(self, arrival: Arrival) -> None:
+    def _on_arrival(self, arrival: Arrival) -> None:
         if self.struck is not None or not self._when(arrival):
             return
         node = self._victim(arrival)
-        if node is None or not node.is_serving or self._nemesis.strike(node) is None:
+        if node is None or not node.is_serving or self._nemesis.pick_victim(node) is None:
             return
         self.struck = node
         if self._write is not None:
@@ -140,17 +141,17 @@ class Trap:
 
     def _kill(self, node: SimulatedNode) -> None:
         if node.is_running:
-            self._nemesis.did(self._deed)
-            self._nemesis.world.note("nemesis", self._deed)
+            self._nemesis.count(self._effect)
+            self._nemesis.world.note("nemesis", self._effect)
             node.crash()
 
     def _arm(self, node: SimulatedNode, path_part: str, count: int) -> None:
-        """Let it die at its `count`-th write of such a file: before it, or right after."""
+        """Kill it at its `count`-th write of such a file: before it, or right after."""
         disk, left, after = node.disk, count, self._wait_s is not None
         assert disk is not None
         loop = self._nemesis.world.loop
 
-        def look(operation: str, path: str) -> None:
+        def on_call(operation: str, path: str) -> None:
             nonlocal left
             if operation != "pwrite" or path_part not in path or not path.endswith(".log"):
                 return
@@ -161,7 +162,7 @@ class Trap:
                 self._kill(node)
                 raise Crashed
 
-        disk.slow_call = look
+        disk.slow_call = on_call
 
     def _disarm(self, node: SimulatedNode) -> None:
         if self._write is not None and node.disk is not None:
@@ -169,8 +170,8 @@ class Trap:
 
 
 async def kill_the_transaction_coordinator(story: Story, nemesis: Nemesis) -> None:
-    """At each step of the end of a transaction: see `STEPS_OF_A_COMMIT`."""
-    world, chance = story.world, nemesis.chance
+    """Kill it at each step of the end of a transaction: see `STEPS_OF_A_COMMIT`."""
+    world, rng = story.world, nemesis.rng
 
     def at(host: str) -> SimulatedNode | None:
         return node_at(world, host)
@@ -181,11 +182,11 @@ async def kill_the_transaction_coordinator(story: Story, nemesis: Nemesis) -> No
     def marks(arrival: Arrival) -> bool:
         return arrival.api_key == WRITE_TXN_MARKERS
 
-    step = nemesis.least_done(STEPS_OF_A_COMMIT)
+    step = nemesis.least_frequent(STEPS_OF_A_COMMIT)
     if step == "asked to end":
         trap = Trap(nemesis, step, ends, lambda one: at(one.target))
     elif step == "begins to end":
-        trap = Trap(nemesis, step, ends, lambda one: at(one.target), wait_s=0.0005 * chance.random())
+        trap = Trap(nemesis, step, ends, lambda one: at(one.target), wait_s=0.0005 * rng.random())
     elif step == "before the decision is written":
         trap = Trap(nemesis, step, ends, lambda one: at(one.target), write=(TRANSACTIONS_TOPIC, 1))
     elif step == "after the decision is written":
@@ -197,7 +198,7 @@ async def kill_the_transaction_coordinator(story: Story, nemesis: Nemesis) -> No
     elif step == "markers arrive":
         trap = Trap(nemesis, step, marks, lambda one: at(one.target))
     elif step == "markers are written":
-        wait_s = 0.002 * chance.random()
+        wait_s = 0.002 * rng.random()
         trap = Trap(nemesis, step, marks, lambda one: at(one.source), wait_s=wait_s)
     elif step == "before the end is written":
         trap = Trap(nemesis, step, ends, lambda one: at(one.target), write=(TRANSACTIONS_TOPIC, 2))
@@ -222,17 +223,17 @@ STEPS_OF_A_COMMIT = (
 
 
 async def kill_the_group_coordinator(story: Story, nemesis: Nemesis) -> None:
-    """When a member joins, syncs, or a group of the newer protocol hears of a new one; or at its write."""
-    world, chance = story.world, nemesis.chance
-    api_key = chance.choice((JOIN_GROUP, JOIN_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT))
+    """Kill it when a member joins or syncs, at a heartbeat of a new member (KIP-848), or at its write."""
+    world, rng = story.world, nemesis.rng
+    api_key = rng.choice((JOIN_GROUP, JOIN_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT))
 
     def when(arrival: Arrival) -> bool:
         if arrival.api_key != api_key:
             return False
         return api_key != CONSUMER_GROUP_HEARTBEAT or arrival.decode().member_epoch == 0
 
-    write = (GROUPS_TOPIC, 1 + int(3 * chance.random())) if chance.random() < 0.4 else None
-    wait_s = None if chance.random() < 0.3 else nemesis.between((0.0, 0.1))
+    write = (GROUPS_TOPIC, 1 + int(3 * rng.random())) if rng.random() < 0.4 else None
+    wait_s = None if rng.random() < 0.3 else nemesis.between((0.0, 0.1))
     trap = Trap(
         nemesis,
         "coordinator killed in a rebalance",
@@ -245,48 +246,48 @@ async def kill_the_group_coordinator(story: Story, nemesis: Nemesis) -> None:
 
 
 async def pause_the_coordinators(story: Story, nemesis: Nemesis) -> None:
-    """Whoever coordinates groups or transactions sleeps until others have taken over."""
-    topic = nemesis.chance.choice((GROUPS_TOPIC, TRANSACTIONS_TOPIC))
+    """Pause a coordinator of groups or transactions until others have taken over."""
+    topic = nemesis.rng.choice((GROUPS_TOPIC, TRANSACTIONS_TOPIC))
     nodes = [node for node in story.world.nodes.values() if leads_any(node, topic)]
-    node = nemesis.chance.choice(nodes) if nodes else None
-    if node is None or nemesis.strike(node) is None:
+    node = nemesis.rng.choice(nodes) if nodes else None
+    if node is None or nemesis.pick_victim(node) is None:
         return
     try:
         node.pause()
         await asyncio.sleep(nemesis.between((4.0, 12.0)))
-        nemesis.did("coordinator paused")
+        nemesis.count("coordinator paused")
     finally:
         node.resume()
-        nemesis.spare(node)
+        nemesis.release(node)
 
 
 async def cut_in_mid_produce(story: Story, nemesis: Nemesis) -> None:
-    """The leader has a request, and its producer never hears of it; or it had been lost on the way."""
-    world, chance = story.world, nemesis.chance
+    """The leader receives a request but its producer gets no response; or the request was lost."""
+    world, rng = story.world, nemesis.rng
     tap = nemesis.tap
-    way = chance.choice(("reset", "reset later", "cut"))
+    way = rng.choice(("reset", "reset later", "cut"))
     hit: list[Arrival] = []
 
-    def hear(arrival: Arrival) -> None:
+    def on_arrival(arrival: Arrival) -> None:
         if hit or arrival.api_key != PRODUCE or not arrival.source.startswith(_WRITERS):
             return
         hit.append(arrival)
-        nemesis.did("cut in mid-produce")
+        nemesis.count("cut in mid-produce")
         if way == "reset":
             world.reset(arrival.source, arrival.target)
         elif way == "reset later":
             loop = world.loop
-            when = loop.now + 0.01 * chance.random()
+            when = loop.now + 0.01 * rng.random()
             loop.call_in_at(loop.root, when, world.reset, arrival.source, arrival.target)
         else:
             world.cut(arrival.target, arrival.source)
 
-    tap.listeners.append(hear)
+    tap.listeners.append(on_arrival)
     try:
-        await nemesis.last()
+        await nemesis.wait_duration()
     finally:
-        if hear in tap.listeners:
-            tap.listeners.remove(hear)
+        if on_arrival in tap.listeners:
+            tap.listeners.remove(on_arrival)
         if hit and way == "cut":
             world.wires.heal(hit[0].target, hit[0].source)
 
@@ -295,29 +296,29 @@ _WRITERS = ("writer", "feeder", "ledger", "application", "table", "brief")
 
 
 async def pause_in_a_transaction(story: Story, nemesis: Nemesis) -> None:
-    """An application sleeps past the session of its member, with a transaction open, and goes on with it."""
+    """An application sleeps beyond its member's session, with a transaction open, and then continues it."""
     world, loop = story.world, story.world.loop
     hit: list[SimulatedClient] = []
 
-    def hear(arrival: Arrival) -> None:
+    def on_arrival(arrival: Arrival) -> None:
         if hit or arrival.api_key != PRODUCE or not arrival.source.startswith("application"):
             return
         found = [one for one in living_clients(world, "application") if one.host == arrival.source]
         if found:
             hit.append(found[0])
             world.note(arrival.source, "paused in a transaction")
-            nemesis.did("paused in a transaction")
+            nemesis.count("paused in a transaction")
             loop.call_in(loop.root, found[0].process.pause)
 
     tap = nemesis.tap
-    tap.listeners.append(hear)
+    tap.listeners.append(on_arrival)
     try:
         await asyncio.sleep(1.0)
         if hit:
             await asyncio.sleep(nemesis.between((9.5, 13.0)))
     finally:
-        if hear in tap.listeners:
-            tap.listeners.remove(hear)
+        if on_arrival in tap.listeners:
+            tap.listeners.remove(on_arrival)
         for client in hit:
             if not client.process.is_dead:
                 world.note(client.host, "resumed")
@@ -325,14 +326,14 @@ async def pause_in_a_transaction(story: Story, nemesis: Nemesis) -> None:
 
 
 async def pause_a_client(story: Story, nemesis: Nemesis) -> None:
-    """It sleeps in the middle of what it does, and goes on as if nothing had happened."""
+    """Pause a client in the middle of an operation; it continues as if nothing had happened."""
     clients = living_clients(story.world, *_WRITERS, "classic-group", "consumer-group")
     if not clients:
         return
-    client = nemesis.chance.choice(clients)
+    client = nemesis.rng.choice(clients)
     story.world.note(client.host, "paused")
     client.process.pause()
-    nemesis.did("client paused")
+    nemesis.count("client paused")
     try:
         await asyncio.sleep(nemesis.between((2.0, 25.0)))
     finally:

@@ -18,8 +18,8 @@ from typing import Any
 
 from ottla.wire import apis
 from tests.interop.groups_raw.ask_offsets import fetch
+from tests.interop.groups_raw.conversation import ANSWER_S, Talk
 from tests.interop.groups_raw.members import LONG_MS, assignment, commits, leaving, protocols, subscription
-from tests.interop.groups_raw.talk import ANSWER_S, Talk
 
 UNKNOWN_MEMBER_ID = 25
 MEMBER_ID_REQUIRED = 79

@@ -1,7 +1,7 @@
-"""A run of `make chaos`: rounds of faults by chance under a load, each healed and judged, on one cluster.
+"""A run of `make chaos`: rounds of random faults under load, each repaired and checked, on one cluster.
 
-The seed draws the faults, their order, their length and what the clients write. Time is real here, so the
-same seed gives the same plan and not the same run: what happened is in the timeline.
+The seed determines the faults, their order and duration, and the clients' records. Time is real here, so the
+same seed gives the same plan but not the same run: the timeline has what happened.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 
+from tests.chaos.chaos_cluster import ChaosCluster, FourNodes
+from tests.chaos.cpu_waits import STARVED, CpuWaits
 from tests.chaos.disks import SmallDisk, small_disk, strace, why_no_small_disk
 from tests.chaos.faults import Faults
-from tests.chaos.ground import FourNodes, Ground
 from tests.chaos.load import Load
-from tests.chaos.machine import STARVED, Machine
 from tests.chaos.timeline import Timeline
 from tests.interop import peers
 from tests.sim.checker import Anomaly
@@ -47,7 +47,7 @@ _FIGURES = {
 
 @dataclass
 class Report:
-    """What a run came to."""
+    """The results of a run."""
 
     seed: int
     minutes: float = 0.0
@@ -57,9 +57,9 @@ class Report:
     skipped: dict[str, str] = field(default_factory=dict)
     anomalies: list[Anomaly] = field(default_factory=list)
     resident_mb: int = 0
-    healed_s: float = 0.0  # the longest that it took from a healing until all had finished and was whole
-    machine: Machine = field(default_factory=Machine)
-    is_cut_short: bool = False  # by whoever runs it; what the last round wrote was not judged then
+    healed_s: float = 0.0  # the longest time from a repair until all clients finished
+    machine: CpuWaits = field(default_factory=CpuWaits)
+    is_interrupted: bool = False  # interrupted: the last round was not checked
 
     def table(self) -> str:
         rows = [("seed", self.seed), ("minutes", f"{self.minutes:.1f}"), ("rounds", self.rounds)]
@@ -69,14 +69,14 @@ class Report:
         rows += [("faults", self.faults.total()), ("largest node, MB", self.resident_mb)]
         rows += [("slowest healing, s", f"{self.healed_s:.0f}")]
         rows += self.machine.rows()
-        rows += [("ended early", "the last round was not judged")] if self.is_cut_short else []
+        rows += [("ended early", "the last round was not judged")] if self.is_interrupted else []
         rows += [("anomalies", len(self.anomalies))]
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 
 
-class Mix:
-    """The run. Whoever interrupts it (KeyboardInterrupt) gets the report of what there was until then."""
+class Run:
+    """The run. After an interruption (KeyboardInterrupt) it returns the report so far."""
 
     def __init__(self, directory: Path, seed: int, *, share: float, only: list[str] | None = None) -> None:
         self.directory, self.seed, self._share = directory, seed, share
@@ -84,52 +84,52 @@ class Mix:
         self.timeline = Timeline()
         self.report = Report(seed)
         self._state = "starting"
-        self._ground: Ground | None = None
+        self._ground: ChaosCluster | None = None
         self._load: Load | None = None
         self._faults: Faults | None = None
 
     def run(self, seconds: float, round_s: float = ROUND_S, plan: list[str] | None = None) -> Report:
-        """For so long, in rounds. With a `plan` there is one round, of these faults."""
+        """Run for so long, in rounds. With a `plan` there is one round, of these faults."""
         began = time.monotonic()
         telling = threading.Event()
         length = f" of {seconds:.0f}" if plan is None else ""
-        teller = threading.Thread(target=self._tell, args=(telling, length), daemon=True)
+        teller = threading.Thread(target=self._report_progress, args=(telling, length), daemon=True)
         teller.start()
         try:
             with contextlib.ExitStack() as stack:
-                ground = FourNodes(self.directory, timeline=self.timeline)
-                stack.enter_context(contextlib.closing(ground))
-                disks = self._mount(ground, stack)
-                stack.enter_context(ground)
-                self._ground = ground
+                cluster = FourNodes(self.directory, timeline=self.timeline)
+                stack.enter_context(contextlib.closing(cluster))
+                disks = self._mount(cluster, stack)
+                stack.enter_context(cluster)
+                self._ground = cluster
                 stack.callback(self._keep, disks)
                 if plan is not None:
-                    self._round(ground, disks, inf, plan)
+                    self._round(cluster, disks, inf, plan)
                 while not self.report.anomalies and (left := seconds - (time.monotonic() - began)) > 0:
-                    self._round(ground, disks, min(round_s, max(left, 20.0)))
+                    self._round(cluster, disks, min(round_s, max(left, 20.0)))
                     self.report.minutes = (time.monotonic() - began) / 60
-        except Exception as error:  # noqa: BLE001 - a run that cannot go on is broken
+        except Exception as error:  # noqa: BLE001 - an error that ends the run is an anomaly
             self.report.anomalies.append(Anomaly("not alive", f"{self._state}: {error!r}"))
         except KeyboardInterrupt:
-            self._cut_short()
+            self._interrupt()
         finally:
             telling.set()
             teller.join()
         self.report.minutes = (time.monotonic() - began) / 60
         return self.report
 
-    def _cut_short(self) -> None:
-        self.report.is_cut_short = True
+    def _interrupt(self) -> None:
+        self.report.is_interrupted = True
         if self._load is not None and self._faults is not None:
             self.report.figures += self._load.figures()
             self.report.faults += self._faults.counts
             self._load = self._faults = None
 
-    def _mount(self, ground: Ground, stack: contextlib.ExitStack) -> dict[int, SmallDisk]:
+    def _mount(self, cluster: ChaosCluster, stack: contextlib.ExitStack) -> dict[int, SmallDisk]:
         reason = why_no_small_disk()
         if reason is None:
             try:
-                path = ground.nodes[SMALL_DISK_NODE].data
+                path = cluster.nodes[SMALL_DISK_NODE].data
                 return {SMALL_DISK_NODE: stack.enter_context(small_disk(path, SMALL_DISK_BYTES))}
             except peers.PeerMissing as error:
                 reason = str(error)
@@ -137,7 +137,7 @@ class Mix:
         return {}
 
     def _keep(self, disks: dict[int, SmallDisk]) -> None:
-        """What lies on a file system that is about to go, where somebody will want to look at it."""
+        """Copy the files of a temporary file system if they are needed for a diagnosis."""
         if self.report.anomalies:
             for disk in disks.values():
                 disk.make_room()
@@ -152,15 +152,19 @@ class Mix:
         return True
 
     def _round(
-        self, ground: Ground, disks: dict[int, SmallDisk], seconds: float, given: list[str] | None = None
+        self,
+        cluster: ChaosCluster,
+        disks: dict[int, SmallDisk],
+        seconds: float,
+        given: list[str] | None = None,
     ) -> None:
         number = self.report.rounds
         self.report.rounds += 1
         self.timeline.note("faults", f"round {number}")
-        chance = random.Random(f"{self.seed}/{number}")
-        load = self._load = Load(ground, f"{self.seed}/{number}", name=str(number), share=self._share)
+        rng = random.Random(f"{self.seed}/{number}")
+        load = self._load = Load(cluster, f"{self.seed}/{number}", name=str(number), share=self._share)
         coordinated = [(0, group) for group in load.groups] + [(1, name) for name in load.transactional_ids]
-        faults = Faults(ground, chance, load.topics, disks, self._may_trace(), coordinated)
+        faults = Faults(cluster, rng, load.topics, disks, self._may_trace(), coordinated)
         self._faults = faults
         self._state = "beginning a round"
         load.begin()
@@ -169,51 +173,51 @@ class Mix:
         plan = list(reversed(given or []))
         try:
             while time.monotonic() < end and (plan or given is None):
-                if not plan:  # each kind once, in another order, before any comes again
+                if not plan:  # each kind once in random order, then again
                     plan = [name for name in faults.names() if self._only is None or name in self._only]
-                    chance.shuffle(plan)
+                    rng.shuffle(plan)
                 self._state = plan.pop()
                 faults.one(self._state)
-                time.sleep(chance.uniform(0.0, 3.0))  # what happens meanwhile is the test
+                time.sleep(rng.uniform(0.0, 3.0))  # the load continues meanwhile
             self._state = "healing"
-            faults.mend()
-        except Exception as error:  # noqa: BLE001 - the clients are judged all the same
+            faults.repair()
+        except Exception as error:  # noqa: BLE001 - the clients are checked all the same
             self.report.anomalies.append(Anomaly("not alive", f"{self._state}: {error}"))
             with contextlib.suppress(Exception):
-                faults.mend()
+                faults.repair()
         self._state = "judging"
-        with ground.kept_running():
-            self._judge(ground, load, faults)
+        with cluster.kept_running():
+            self._judge(cluster, load, faults)
 
-    def _judge(self, ground: Ground, load: Load, faults: Faults) -> None:
+    def _judge(self, cluster: ChaosCluster, load: Load, faults: Faults) -> None:
         found = load.finish()
         self.report.figures += load.figures()
         self.report.faults += faults.counts
         self.report.anomalies += found
         self.report.healed_s = max(self.report.healed_s, load.healed_s)
-        self.report.anomalies += self._unhandled(ground)
-        self.report.resident_mb = max(self.report.resident_mb, *_resident_mb(ground))
+        self.report.anomalies += self._unhandled(cluster)
+        self.report.resident_mb = max(self.report.resident_mb, *_resident_mb(cluster))
         if self.report.resident_mb > RESIDENT_MB_MAX:
             self.report.anomalies.append(Anomaly("memory", f"a node has {self.report.resident_mb} MB"))
-        for anomaly in few_of_each(found):
+        for anomaly in first_of_each_kind(found):
             self.timeline.note("judge", f"ERROR {anomaly}"[:300])
         self._load = self._faults = None
         if not self.report.anomalies:
             load.forget()
 
-    def _unhandled(self, ground: Ground) -> list[Anomaly]:
-        """Exceptions that nobody in a node foresaw."""
+    def _unhandled(self, cluster: ChaosCluster) -> list[Anomaly]:
+        """Unexpected exceptions in nodes."""
         found = []
-        for node_id, node in ground.nodes.items():
+        for node_id, node in cluster.nodes.items():
             text = node.log_file.read_text(errors="replace") if node.log_file.exists() else ""
             for match in _TRACEBACK.finditer(text):
                 found.append(Anomaly("unhandled", f"node {node_id}: {text[match.start() :][:2000]}"))
         return found
 
-    def _tell(self, is_over: threading.Event, length: str) -> None:
+    def _report_progress(self, is_over: threading.Event, length: str) -> None:
         began = time.monotonic()
         while not is_over.wait(PROGRESS_S):
-            self._look_at_machine()
+            self._sample_cpu_waits()
             now = self.report.figures + (self._load.figures() if self._load is not None else Counter())
             broken = self.report.faults + (self._faults.counts if self._faults is not None else Counter())
             print(
@@ -224,16 +228,16 @@ class Mix:
                 flush=True,
             )
 
-    def _look_at_machine(self) -> None:
+    def _sample_cpu_waits(self) -> None:
         if self._ground is None:
             return
-        for name, share in self.report.machine.look(self._ground.process_ids()).items():
+        for name, share in self.report.machine.sample(self._ground.process_ids()).items():
             if share > STARVED:
                 self.timeline.note("machine", f"{name} waited for a CPU, {share:.0%} of {PROGRESS_S:.0f} s")
 
 
-def few_of_each(anomalies: Iterable[Anomaly]) -> list[Anomaly]:
-    """The first few of each kind: one fault may break hundreds of records."""
+def first_of_each_kind(anomalies: Iterable[Anomaly]) -> list[Anomaly]:
+    """The first few of each kind: one fault may affect hundreds of records."""
     seen: Counter[str] = Counter()
     found = []
     for one in anomalies:
@@ -243,9 +247,9 @@ def few_of_each(anomalies: Iterable[Anomaly]) -> list[Anomaly]:
     return found
 
 
-def _resident_mb(ground: Ground) -> list[int]:
+def _resident_mb(cluster: ChaosCluster) -> list[int]:
     found = [0]
-    for node in ground.nodes.values():
+    for node in cluster.nodes.values():
         with contextlib.suppress(OSError, AssertionError):
             pages = int(Path(f"/proc/{node.pid}/statm").read_text().split()[1])
             found.append(pages * 4096 >> 20)

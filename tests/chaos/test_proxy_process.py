@@ -1,4 +1,4 @@
-"""The proxies of a run: what they pass on, hold back, tear and end."""
+"""The proxies of a run: forwarding, holding back, truncating and closing."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.chaos.far_links import FarLinks
-from tests.chaos.ground import CLIENTS
+from tests.chaos.chaos_cluster import CLIENTS
+from tests.chaos.proxy_process import ProxyProcess
 from tests.interop.cluster.links import _inode_of, _listed_inode_of
 
 NODE = 1
 WAIT_S = 60.0
-HELD_S = 0.3  # what has not come by then is held back; what is held back comes after the healing
+HELD_S = 0.3  # bytes that have not arrived by then are held back
 
 
 @pytest.fixture
 def echo() -> Iterator[int]:
-    """The port of a server that gives back what it is sent."""
+    """The port of an echo server."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def give_back(connection: socket.socket) -> None:
@@ -43,18 +43,18 @@ def echo() -> Iterator[int]:
 
 
 @pytest.fixture
-def links() -> Iterator[FarLinks]:
-    with FarLinks() as made:
+def links() -> Iterator[ProxyProcess]:
+    with ProxyProcess() as made:
         yield made
 
 
-def connect(links: FarLinks, port: int) -> socket.socket:
+def connect(links: ProxyProcess, port: int) -> socket.socket:
     made = socket.create_connection(("127.0.0.1", links.listen(NODE, port, source=CLIENTS)))
     made.settimeout(WAIT_S)
     return made
 
 
-def test_what_is_sent_over_a_cut_link_comes_after_the_healing(links: FarLinks, echo: int) -> None:
+def test_bytes_over_a_cut_link_arrive_after_it_heals(links: ProxyProcess, echo: int) -> None:
     with connect(links, echo) as client:
         client.sendall(b"one")
         assert client.recv(10) == b"one"
@@ -68,7 +68,7 @@ def test_what_is_sent_over_a_cut_link_comes_after_the_healing(links: FarLinks, e
         assert client.recv(10) == b"two"
 
 
-def test_a_torn_connection_passes_on_a_part_at_most_and_ends(links: FarLinks, echo: int) -> None:
+def test_a_torn_connection_forwards_at_most_a_part(links: ProxyProcess, echo: int) -> None:
     with connect(links, echo) as client:
         client.sendall(b"one")
         assert client.recv(10) == b"one"
@@ -77,7 +77,7 @@ def test_a_torn_connection_passes_on_a_part_at_most_and_ends(links: FarLinks, ec
         assert len(_all_of(client)) <= 5
 
 
-def test_a_reset_ends_connections_and_new_ones_come_about(links: FarLinks, echo: int) -> None:
+def test_a_reset_closes_connections_and_allows_new_ones(links: ProxyProcess, echo: int) -> None:
     with connect(links, echo) as client:
         client.sendall(b"one")
         assert client.recv(10) == b"one"
@@ -89,7 +89,7 @@ def test_a_reset_ends_connections_and_new_ones_come_about(links: FarLinks, echo:
         assert again.recv(10) == b"late"
 
 
-def test_a_node_is_known_by_its_process(links: FarLinks, echo: int) -> None:
+def test_a_node_is_recognized_by_its_process(links: ProxyProcess, echo: int) -> None:
     other = 2
     links.know(other, os.getpid())
     with socket.create_connection(("127.0.0.1", links.listen(NODE, echo))) as client:

@@ -1,7 +1,7 @@
-"""How long the processes of a run waited for a CPU while they could have run, as Linux counts it.
+"""Measures how long the processes of a run waited for a CPU while they were runnable, from Linux's counters.
 
-A machine that is busy with other work makes everything late: nodes lose sessions and clients finish late
-though nothing is wrong with them. With this a report can tell the one from the other.
+A busy machine delays everything: nodes lose sessions and clients finish late without a bug. This lets a
+report tell the difference.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 
 NANOSECONDS = 1e9
 STARVED = 0.5
-"""Who waits for more than this share of the time is too slow for what it has to do."""
+"""A process that waits for more than this share of the time is too slow for its work."""
 
 
-class Machine:
-    """Looked at now and then; knows the mean of all looks and the worst of them, by name."""
+class CpuWaits:
+    """Samples from time to time; keeps the mean and the maximum of all samples, by name."""
 
     def __init__(self) -> None:
         self._last: dict[int, tuple[float, float]] = {}
@@ -26,11 +26,11 @@ class Machine:
         self._waited: dict[str, float] = defaultdict(float)
         self.worst: dict[str, float] = {}
 
-    def look(self, processes: Mapping[str, int | None]) -> dict[str, float]:
-        """For each process, by its id: which share of the time since the last look it waited for a CPU.
+    def sample(self, processes: Mapping[str, int | None]) -> dict[str, float]:
+        """For each process, by id: the share of the time since the last sample that it waited for a CPU.
 
-        One that was not there the last time is not in the answer, nor one that has ended. What stands
-        before a / in their names is what the table has them under.
+        Processes that are new or have exited are missing. The table groups them by the cut_in_two of the name
+        before a /.
         """
         found: dict[str, float] = {}
         now = time.monotonic()
@@ -65,9 +65,9 @@ class Machine:
 
 
 def _waited_s(process_id: int) -> float | None:
-    """Of the thread that waited most: that is where its event loop runs."""
+    """The wait of the thread that waited most, since the event loop runs in that one."""
     longest = None
-    with contextlib.suppress(OSError, ValueError, IndexError):  # it ended, or this is not Linux
+    with contextlib.suppress(OSError, ValueError, IndexError):  # it exited, or this is not Linux
         for thread in Path(f"/proc/{process_id}/task").iterdir():
             waited = int((thread / "schedstat").read_text().split()[1]) / NANOSECONDS
             longest = waited if longest is None else max(longest, waited)

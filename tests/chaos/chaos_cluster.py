@@ -1,7 +1,7 @@
-"""The cluster that is broken on purpose: three nodes (or four), with proxies before every port.
+"""The cluster under test: three nodes (or four), with proxies in front of every port.
 
-Node 0 stands for the clients of this process: what is cut or slowed between 0 and a node is cut for them.
-Nodes can be started under strace, and lie on file systems that are filled.
+Node 0 represents the clients of this process: cuts and delays between 0 and a node affect them. Nodes can run
+under strace, and on file systems that are filled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ottla.wire.messages.describe_quorum import DescribeQuorumRequest
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from tests.chaos.disks import SmallDisk
-from tests.chaos.far_links import FarLinks
+from tests.chaos.proxy_process import ProxyProcess
 from tests.chaos.timeline import Timeline
 from tests.interop import peers
 from tests.interop.cluster.nodes import CONTROLLERS, SECONDS_MAX, Five, Node
@@ -30,7 +30,7 @@ ASK_SECONDS = 10.0
 
 
 class ChaosNode(Node):
-    """A node that may be started by another command, such as strace."""
+    """A node that another command, such as strace, may start."""
 
     wrapper: tuple[str, ...] = ()
 
@@ -39,7 +39,7 @@ class ChaosNode(Node):
 
     @property
     def has_ended(self) -> bool:
-        """Whether it ended by itself."""
+        """Whether it exited by itself."""
         return self.process is not None and self.process.poll() is not None
 
     def ask(self) -> Asking:
@@ -48,8 +48,8 @@ class ChaosNode(Node):
         return asking
 
 
-class Ground(Five):
-    """Three nodes. Whatever is done to them is noted in the timeline."""
+class ChaosCluster(Five):
+    """Three nodes. The timeline records everything done to them."""
 
     node_ids: tuple[int, ...] = CONTROLLERS
     node_class = ChaosNode
@@ -66,10 +66,10 @@ class Ground(Five):
         self._fronts: dict[int, int] = {}
         self.stopped: set[int] = set()
         self._closing = contextlib.ExitStack()
-        links = self._closing.enter_context(FarLinks())
+        links = self._closing.enter_context(ProxyProcess())
         super().__init__(directory, links=links, settings=settings)
         self.net = links
-        self.small: SmallDisk | None = None  # that of one of the nodes, if it has one
+        self.small: SmallDisk | None = None  # the small disk of one node, if it has one
 
     def client_address(self, node: Node) -> str:
         if node.node_id not in self._fronts:
@@ -86,7 +86,7 @@ class Ground(Five):
             self._closing.close()
 
     def process_ids(self) -> dict[str, int]:
-        """Of all that runs: nodes, proxies, and this process with the clients."""
+        """The ids of all processes: nodes, proxies, and this process with the clients."""
         nodes = {f"nodes/{one.node_id}": one.process for one in self.nodes.values()}
         found = {name: process.pid for name, process in nodes.items() if process is not None}
         return {**found, "proxies": self.net.process_id, "clients": os.getpid()}
@@ -94,7 +94,7 @@ class Ground(Five):
     def others(self, *node_ids: int) -> list[int]:
         return [node_id for node_id in self.nodes if node_id not in node_ids]
 
-    # Life and death
+    # Starting and stopping
 
     def start(self, *node_ids: int) -> Self:
         for node_id in node_ids or self.nodes:
@@ -110,7 +110,7 @@ class Ground(Five):
             self.nodes[node_id].kill()
 
     def stop(self, node_id: int) -> None:
-        """Cleanly, as SIGTERM does."""
+        """Stop it cleanly, as SIGTERM does."""
         self._note(node_id, "stops")
         code = self.nodes[node_id].stop()
         self._note(node_id, "stopped")
@@ -128,7 +128,7 @@ class Ground(Five):
             self._note(node_id, "resumed")
 
     def wait_until_ended(self, node_id: int) -> int:
-        """A node that ends by itself, as one whose disk failed does; its exit code."""
+        """Wait for a node that exits by itself, for example after its disk failed; return its exit code."""
         node = self.nodes[node_id]
         peers.wait_until(
             lambda: node.has_ended, SECONDS_MAX, lambda: f"node {node_id} to end:\n{node.log_tail(20)}", 0.05
@@ -139,8 +139,8 @@ class Ground(Five):
         node.kill()
         return code
 
-    def revive(self) -> None:
-        """Start whatever does not run, as what runs services does."""
+    def start_stopped(self) -> None:
+        """Start all stopped nodes, like a service manager."""
         for node_id, node in self.nodes.items():
             if node.has_ended:
                 assert node.process is not None
@@ -152,13 +152,13 @@ class Ground(Five):
 
     @contextlib.contextmanager
     def kept_running(self) -> Iterator[None]:
-        """Nodes that end by themselves are started again meanwhile: one may end late of what was mended."""
+        """Restart nodes that exit during the block: one may exit long after its fault was repaired."""
         is_over = threading.Event()
 
         def keep() -> None:
             while not is_over.wait(1.0):
-                with contextlib.suppress(peers.BrokerFailed):  # it is tried again
-                    self.revive()
+                with contextlib.suppress(peers.BrokerFailed):  # retried in the next round
+                    self.start_stopped()
 
         keeping = threading.Thread(target=keep, daemon=True)
         keeping.start()
@@ -169,7 +169,7 @@ class Ground(Five):
             keeping.join()
 
     def wipe(self, node_id: int) -> None:
-        """Everything on the disk of a node that does not run is gone. A mounted disk stays mounted."""
+        """Delete everything on the disk of a stopped node. A mounted disk stays mounted."""
         self._note(node_id, "wiped")
         data = self.nodes[node_id].data
         for path in data.iterdir() if data.exists() else ():
@@ -184,10 +184,10 @@ class Ground(Five):
     def note(self, what: str) -> None:
         self.timeline.note("faults", what)
 
-    # What they say
+    # Queries
 
     def leader(self, topic: str, partition: int = 0) -> int | None:
-        """Who leads, as one of the nodes says."""
+        """The leader, according to one of the nodes."""
         for node_id in self.running:
             if node_id not in self.stopped:
                 found = self.partitions([topic], at=node_id).get((topic, partition))
@@ -209,7 +209,7 @@ class Ground(Five):
         return found[0]
 
     def coordinator(self, kind: int, name: str) -> int | None:
-        """Who coordinates a group (0) or a transactional id (1), as one of the nodes says."""
+        """The coordinator of a group (0) or a transactional id (1), according to one of the nodes."""
         request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[name])
         for node_id in self.running:
             if node_id in self.stopped:
@@ -220,13 +220,13 @@ class Ground(Five):
         return None
 
     def elect_preferred(self) -> None:
-        """Every partition is led by its first replica again."""
+        """Elect the first replica of every partition."""
         request = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=30_000)
         with contextlib.suppress(OSError, EOFError), self.nodes[self.running[0]].ask() as asking:
             asking.ask(request, 2)
 
     def quorum_ends(self) -> dict[int, int]:
-        """Where the metadata log of each controller ends, as its leader knows; nothing while nobody leads."""
+        """The end of each controller's metadata log, according to its leader; empty without a leader."""
         partition = DescribeQuorumRequest.PartitionData(partition_index=0)
         topic = DescribeQuorumRequest.TopicData(topic_name="__cluster_metadata", partitions=[partition])
         for node_id in CONTROLLERS:
@@ -242,7 +242,7 @@ class Ground(Five):
         return {}
 
     def wait_until_quorum_agrees(self) -> None:
-        """Every controller has all the metadata that there was when this was asked."""
+        """Wait until every controller has all metadata up to now."""
         goal = max(self._known_ends().values())
         seen: dict[int, int] = {}
 
@@ -272,16 +272,16 @@ class Ground(Five):
         return sorted((self.nodes[node_id].data / name).glob("*.log"))
 
     def preferred(self, topic: str, partition: int = 0) -> int:
-        """The first of a partition's replicas."""
+        """The preferred replica of a partition."""
         return int(self.partitions([topic], at=self.running[0])[topic, partition].replica_nodes[0])
 
     def has_deleted_metadata(self, node_id: int) -> bool:
-        """Whether the metadata log of a node does not begin at its beginning any more."""
+        """Whether a node has deleted the first segments of its metadata log."""
         segments = self.segments(node_id, "__cluster_metadata-0")
         return bool(segments) and int(segments[0].stem) > 0
 
 
-class FourNodes(Ground):
-    """Nodes 1 to 3 are controller and broker, 4 is a broker: partitions can be moved."""
+class FourNodes(ChaosCluster):
+    """Nodes 1 to 3 are controllers and brokers, node 4 is a broker: partitions can be reassigned."""
 
     node_ids = (*CONTROLLERS, 4)

@@ -10,12 +10,12 @@ from typing import Any, cast
 import pytest
 
 from ottla.host import HostNetwork
-from ottla.server.peers.broker_links import BrokerLinks, BrokerUnknown
+from ottla.server.peers.broker_channels import BrokerChannels, BrokerUnknown
 from ottla.wire.messages.fetch import FetchRequest
 
 
-def links_to(port: int, *, is_fenced: bool = False, timeout_ms: int = 50) -> BrokerLinks:
-    """To broker 2, which is at this port; a follower's timeout is its own."""
+def channels_to(port: int, *, is_fenced: bool = False, timeout_ms: int = 50) -> BrokerChannels:
+    """Channels to broker 2 at this port; the follower's timeout is different."""
     registration = SimpleNamespace(
         fenced=is_fenced, endpoint=lambda _: SimpleNamespace(host="127.0.0.1", port=port)
     )
@@ -25,18 +25,18 @@ def links_to(port: int, *, is_fenced: bool = False, timeout_ms: int = 50) -> Bro
         image=SimpleNamespace(brokers={2: registration}),
         config=SimpleNamespace(int_of=settings.__getitem__, inter_broker_listener_name="INTERNAL"),
     )
-    return BrokerLinks(cast(Any, broker), HostNetwork(), timeout_setting="replica.socket.timeout.ms")
+    return BrokerChannels(cast(Any, broker), HostNetwork(), timeout_setting="replica.socket.timeout.ms")
 
 
-def test_a_broker_that_is_silent_is_named_with_the_setting_that_says_how_long() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:  # accepts, and never answers
-        links = links_to(listening.getsockname()[1])
+def test_a_silent_broker_is_named_with_the_timeout_setting() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:  # accepts, and never responds
+        channels = channels_to(listening.getsockname()[1])
         with pytest.raises(
             TimeoutError, match=r"broker 2 did not answer for 50 ms \(replica.socket.timeout.ms\)"
         ):
-            asyncio.run(links.ask(2, FetchRequest()))
+            asyncio.run(channels.ask(2, FetchRequest()))
 
 
-def test_a_broker_that_is_fenced_is_not_asked() -> None:
+def test_a_fenced_broker_gets_no_request() -> None:
     with pytest.raises(BrokerUnknown, match="Broker 2 is not alive"):
-        asyncio.run(links_to(1, is_fenced=True).ask(2, FetchRequest()))
+        asyncio.run(channels_to(1, is_fenced=True).ask(2, FetchRequest()))

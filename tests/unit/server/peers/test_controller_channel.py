@@ -1,4 +1,4 @@
-"""The way to a controller that moves, vanishes and comes back: asked again until it answers."""
+"""The channel to a controller that moves, disappears and returns: requests are retried until answered."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.unit.reports import reported
 
 from ottla.host import HostClock
-from ottla.server.peers.controller_link import Address, ControllerLink
+from ottla.server.peers.controller_channel import Address, ControllerChannel
 from ottla.wire.errors import ErrorCode, RequestTimedOut, StaleBrokerEpoch
 from ottla.wire.message import Message
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -19,8 +19,8 @@ from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsR
 OLD, NEW = ("old", 1), ("new", 2)
 
 
-class ScriptedLink(ControllerLink):
-    """Each attempt is answered by the next of the script: a response, or an error to raise."""
+class ScriptedChannel(ControllerChannel):
+    """Each attempt gets the next item of the script: a response, or an error to raise."""
 
     def __init__(self, *script: Message | OSError | asyncio.Future[Any]) -> None:
         super().__init__(
@@ -55,62 +55,62 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(asyncio.wait_for(work, 20))
 
 
-def test_a_controller_that_is_none_any_more_leads_to_the_next() -> None:
+def test_a_request_to_an_old_controller_goes_to_the_next() -> None:
     answer = BrokerHeartbeatResponse(is_caught_up=True)
 
     async def work() -> None:
-        link = ScriptedLink(MOVED, answer)
-        assert await link.ask(BEAT, timeout_ms=5000) == answer
-        assert link.asked == [OLD, NEW]
+        channel = ScriptedChannel(MOVED, answer)
+        assert await channel.ask(BEAT, timeout_ms=5000) == answer
+        assert channel.asked == [OLD, NEW]
 
     run(work())
 
 
-def test_the_refusal_of_one_topic_counts_too() -> None:
+def test_not_controller_for_one_topic_is_retried() -> None:
     result = CreateTopicsResponse.CreatableTopicResult(name="a", error_code=ErrorCode.NOT_CONTROLLER)
     done = CreateTopicsResponse()
 
     async def work() -> None:
-        link = ScriptedLink(CreateTopicsResponse(topics=[result]), done)
-        assert await link.ask(CreateTopicsRequest(), timeout_ms=5000) == done
+        channel = ScriptedChannel(CreateTopicsResponse(topics=[result]), done)
+        assert await channel.ask(CreateTopicsRequest(), timeout_ms=5000) == done
 
     run(work())
 
 
-def test_a_broken_connection_is_tried_again() -> None:
+def test_a_broken_connection_is_retried() -> None:
     answer = BrokerHeartbeatResponse()
 
     async def work() -> None:
-        link = ScriptedLink(ConnectionRefusedError("refused"), ConnectionResetError("reset"), answer)
-        assert await link.ask(BEAT, timeout_ms=5000) == answer
+        channel = ScriptedChannel(ConnectionRefusedError("refused"), ConnectionResetError("reset"), answer)
+        assert await channel.ask(BEAT, timeout_ms=5000) == answer
 
     run(work())
 
 
-def test_an_error_of_the_controller_is_raised() -> None:
+def test_the_controllers_error_is_raised() -> None:
     async def work() -> None:
-        link = ScriptedLink(BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+        channel = ScriptedChannel(BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
         with pytest.raises(StaleBrokerEpoch):
-            await link.ask(BEAT, timeout_ms=5000)
+            await channel.ask(BEAT, timeout_ms=5000)
 
     run(work())
 
 
-def test_when_the_time_is_over_the_error_says_what_was_wrong() -> None:
+def test_a_timeout_names_the_last_problem() -> None:
     async def work() -> None:
-        link = ScriptedLink()
-        link.controller = None
+        channel = ScriptedChannel()
+        channel.controller = None
         with pytest.raises(RequestTimedOut, match="no active controller is known"):
-            await link.ask(BEAT, timeout_ms=20)
-        link = ScriptedLink(asyncio.get_running_loop().create_future())
+            await channel.ask(BEAT, timeout_ms=20)
+        channel = ScriptedChannel(asyncio.get_running_loop().create_future())
         with pytest.raises(RequestTimedOut, match="old:1 does not answer"):
-            await link.ask(BEAT, timeout_ms=20)
+            await channel.ask(BEAT, timeout_ms=20)
 
     run(work())
 
 
-def test_a_controller_that_refused_all_the_time_is_not_called_silent_at_the_end() -> None:
-    """The last of many tries is cut short by the end of the time, and not by the controller."""
+def test_a_controller_that_kept_refusing_is_not_called_silent() -> None:
+    """The timeout, not the controller, ends the last of many attempts."""
 
     class Clock(HostClock):
         now = 0.0
@@ -118,29 +118,29 @@ def test_a_controller_that_refused_all_the_time_is_not_called_silent_at_the_end(
         def monotonic(self) -> float:
             return self.now
 
-    class LateLink(ScriptedLink):
+    class LateChannel(ScriptedChannel):
         async def _ask_once(self, address: Address, request: Message) -> Any:
-            clock.now += 0.99  # of the second that there is
+            clock.now += 0.99  # of the second that is available
             return await super()._ask_once(address, request)
 
     clock = Clock()
 
     async def work() -> None:
-        link = LateLink(ConnectionRefusedError("refused."), asyncio.get_running_loop().create_future())
-        link._clock = clock
+        channel = LateChannel(ConnectionRefusedError("refused."), asyncio.get_running_loop().create_future())
+        channel._clock = clock
         with pytest.raises(RequestTimedOut, match=r"old:1 is unreachable: refused\.$"):
-            await link.ask(BEAT, timeout_ms=1000)
-        assert len(link.asked) == 2
+            await channel.ask(BEAT, timeout_ms=1000)
+        assert len(channel.asked) == 2
 
     run(work())
 
 
-def test_a_failure_in_the_moment_in_which_the_asker_gives_up_is_not_reported_as_unforeseen() -> None:
+def test_a_failure_during_a_cancellation_is_not_reported() -> None:
     async def work() -> None:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        link = ScriptedLink(answer)
-        asking = asyncio.ensure_future(link.ask(BEAT, timeout_ms=5000))
-        while not link.asked:
+        channel = ScriptedChannel(answer)
+        asking = asyncio.ensure_future(channel.ask(BEAT, timeout_ms=5000))
+        while not channel.asked:
             await asyncio.sleep(0)
         answer.set_exception(ConnectionResetError("reset"))
         asking.cancel()
@@ -152,14 +152,14 @@ def test_a_failure_in_the_moment_in_which_the_asker_gives_up_is_not_reported_as_
     assert reported(work()) == []
 
 
-def test_an_answer_that_comes_with_a_cancellation_does_not_undo_it() -> None:
-    """asyncio.wait_for of Python 3.11 does that: a loop that is told to stop would go on for ever."""
+def test_a_response_during_a_cancellation_does_not_undo_it() -> None:
+    """asyncio.wait_for of Python 3.11 does that, and a loop that should stop would run forever."""
 
     async def work() -> None:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        link = ScriptedLink(answer)
-        asking = asyncio.ensure_future(link.ask(BEAT, timeout_ms=5000))
-        while not link.asked:
+        channel = ScriptedChannel(answer)
+        asking = asyncio.ensure_future(channel.ask(BEAT, timeout_ms=5000))
+        while not channel.asked:
             await asyncio.sleep(0)
         answer.set_result(BrokerHeartbeatResponse())
         asking.cancel()

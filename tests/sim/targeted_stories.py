@@ -1,7 +1,7 @@
-"""Small stories for planted bugs that random ones rarely meet: each goes straight to the place of one bug.
+"""Targeted stories for planted bugs that random ones rarely hit: each leads directly to one bug.
 
-A story has a world of its own and a recorder; the checker judges what it wrote down, as in all stories.
-Without the bug it is right.
+A story has its own world and recorder; the checker checks its history, as for all stories. Without the bug
+the story passes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.sim.workload.probes import longest_step_s
 from tests.sim.workload.readers import read_all
 from tests.sim.workload.writers import REFUSED, send
 
-Aimed = Callable[[int], Outcome]
+TargetedStory = Callable[[int], Outcome]
 
 _TOPIC = "aimed"
 _DAY_MS = 24 * 3600 * 1000
@@ -37,7 +37,7 @@ _FOREVER_S = 200.0
 
 
 class _Stage:
-    """A world, its one client, and what happens there."""
+    """A world, its one client, and the recorder."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -46,7 +46,7 @@ class _Stage:
 
     @contextmanager
     def is_quiet(self, step_s: float | None = None) -> Iterator[None]:
-        """Nothing that matters here is broken until the end of the block."""
+        """Mark the block as free of faults that matter here."""
         began = self.world.now
         try:
             yield
@@ -62,15 +62,15 @@ class _Stage:
             await admin.create_topics([NewTopic(_TOPIC, assignments=placed, configs=named)])
 
     async def read(self, *, has_one_replica: bool = False) -> None:
-        """What the topic holds in the end."""
+        """Read the final contents of the topic."""
         for log in await read_all(self.client, [(_TOPIC, 0)]):
             self.recorder.history.final.append(replace(log, has_one_replica=has_one_replica))
 
 
-def _told(
+def _run(
     seed: int,
     nodes: int,
-    tell: Callable[[_Stage], Awaitable[None]],
+    script: Callable[[_Stage], Awaitable[None]],
     *,
     controllers: int | None = None,
     **settings: str,
@@ -82,7 +82,7 @@ def _told(
 
         async def story() -> None:
             await world.start()
-            await tell(stage)
+            await script(stage)
 
         world.run(story(), limit_s=1000)
         history = stage.recorder.history
@@ -96,9 +96,9 @@ def _told(
 
 
 def paused_partition(seed: int) -> Outcome:
-    """A partition is paused with more in the buffer than a fetch brings; the other one has a record."""
+    """A partition is paused with more in the buffer than a fetch returns; the other one has a record."""
 
-    async def tell(stage: _Stage) -> None:
+    async def script(stage: _Stage) -> None:
         async def work() -> None:
             await stage.create(2, [1])
             async with stage.client.producer() as producer:
@@ -124,14 +124,14 @@ def paused_partition(seed: int) -> Outcome:
 
         await stage.client.spawn(work())
 
-    return _told(seed, 1, tell)
+    return _run(seed, 1, script)
 
 
 def commit_while_nobody_answers(seed: int) -> Outcome:
-    """A commit with a timeout comes after an automatic one, which looks for a coordinator that is gone."""
+    """A commit with a timeout follows an automatic one that looks for a dead coordinator."""
     timeout_s = 2.0
 
-    async def tell(stage: _Stage) -> None:
+    async def script(stage: _Stage) -> None:
         async def work() -> None:
             await stage.create(1, [1])
             async with stage.client.producer() as producer:
@@ -151,7 +151,7 @@ def commit_while_nobody_answers(seed: int) -> Outcome:
                         {TopicPartition(_TOPIC, 0): OffsetAndMetadata(1)}, timeout=timeout_s
                     )
                 except REFUSED as error:
-                    stage.recorder.complain(stage.client.host, error)
+                    stage.recorder.record_error(stage.client.host, error)
                 kind = "the end of a commit with a timeout"
                 stage.recorder.waited(kind, stage.client.host, began, steps=4, patience_s=timeout_s)
             await stage.world.start(1)
@@ -159,21 +159,21 @@ def commit_while_nobody_answers(seed: int) -> Outcome:
 
         await stage.client.spawn(work())
 
-    return _told(seed, 1, tell)
+    return _run(seed, 1, script)
 
 
 def first_batch_refused(seed: int) -> Outcome:
-    """The first batch for a partition is refused for a moment, with others on their way."""
+    """The first batch for a partition is refused briefly, with others in flight."""
     real = Partition.append
     refused: list[Partition] = []
 
     def append(partition: Any, *batch: Any, **named: Any) -> Any:
-        if partition.topic == _TOPIC and len(refused) < 2:  # by the short way and by the long one
+        if partition.topic == _TOPIC and len(refused) < 2:  # on the fast path and on the general one
             refused.append(partition)
             raise NotEnoughReplicas("Refused once, on purpose.")
         return real(partition, *batch, **named)
 
-    async def tell(stage: _Stage) -> None:
+    async def script(stage: _Stage) -> None:
         async def work() -> None:
             await stage.create(1, [1])
             settings = {"linger_ms": 0, "batch_size": 100, "delivery_timeout_ms": 60_000}
@@ -191,15 +191,15 @@ def first_batch_refused(seed: int) -> Outcome:
 
         await stage.client.spawn(work())
 
-    return _told(seed, 1, tell)
+    return _run(seed, 1, script)
 
 
 # Replicas
 
 
 def metadata_that_repeats_an_answer(seed: int) -> Outcome:
-    """A leader learns twice that a replica left the ISR: by the answer to its proposal, and by metadata that
-    arrives when it has proposed to add the replica again. Then that replica alone is left."""
+    """A leader learns twice that a replica left the ISR: by the response to its proposal, and by metadata
+    that arrives after it has proposed to add the replica again. Then only that replica remains."""
     leader_id, other_id, replica_id = 2, 3, 4
     metadata, proposals = asyncio.Event(), asyncio.Event()
     metadata.set()
@@ -217,7 +217,7 @@ def metadata_that_repeats_an_answer(seed: int) -> Outcome:
             await proposals.wait()
         return await really_ask(replication, request)
 
-    async def tell(stage: _Stage) -> None:
+    async def script(stage: _Stage) -> None:
         world, client, place = stage.world, stage.client, (_TOPIC, 0)
 
         def leadership() -> Any:
@@ -266,13 +266,13 @@ def metadata_that_repeats_an_answer(seed: int) -> Outcome:
         patch.object(LogFollower, "_exchange", exchange),
         patch.object(Replication, "_ask_controller", ask),
     ):
-        return _told(
-            seed, 4, tell, controllers=1, replica_lag_time_max_ms="2000", broker_session_timeout_ms="3000"
+        return _run(
+            seed, 4, script, controllers=1, replica_lag_time_max_ms="2000", broker_session_timeout_ms="3000"
         )
 
 
 def _known_epoch(world: World, node_id: int) -> int:
-    """The partition epoch that a node knows from metadata."""
+    """The partition epoch in a node's metadata."""
     node = world.nodes[node_id].node
     image = node._quorum.image  # type: ignore[union-attr]
     topic = image.topics_by_name[_TOPIC]
@@ -284,9 +284,9 @@ def _known_epoch(world: World, node_id: int) -> int:
 
 
 def failed_sync(seed: int) -> Outcome:
-    """A sync fails under a record that its leader alone acknowledges; then the host is booted."""
+    """A sync fails under a record that only its leader acknowledges; then the host reboots."""
 
-    async def tell(stage: _Stage) -> None:
+    async def script(stage: _Stage) -> None:
         async def work() -> None:
             await stage.create(1, [2], flush_messages="1")
             settings = {"acks": 1, "enable_idempotence": False, "retries": 0, "linger_ms": 0}
@@ -303,13 +303,13 @@ def failed_sync(seed: int) -> Outcome:
 
         await stage.client.spawn(work())
 
-    return _told(seed, 2, tell)
+    return _run(seed, 2, script)
 
 
 def old_timestamps_and_a_clean_restart(seed: int) -> Outcome:
-    """The last batch of a producer bears an old timestamp, and comes again after a clean restart."""
+    """A producer's last batch has an old timestamp, and is sent again after a clean restart."""
 
-    async def tell(stage: _Stage) -> None:
+    async def script(stage: _Stage) -> None:
         world, client, recorder = stage.world, stage.client, stage.recorder
 
         async def put(producer: Any, timestamp_ms: int) -> Any:
@@ -323,7 +323,7 @@ def old_timestamps_and_a_clean_restart(seed: int) -> Outcome:
             async with client.producer(**settings) as producer:
                 waits = [await put(producer, now_ms)]
                 await waits[0][1]
-                world.cut(1, client)  # answers do not get through any more
+                world.cut(1, client)  # responses are lost from now on
                 waits.append(await put(producer, now_ms - 2 * _DAY_MS))
                 for number, delivery in waits:
                     report = await delivery
@@ -338,14 +338,14 @@ def old_timestamps_and_a_clean_restart(seed: int) -> Outcome:
         await writing
         await client.spawn(stage.read())
 
-    return _told(seed, 1, tell)
+    return _run(seed, 1, script)
 
 
 def copied_gaps_and_a_kill(seed: int) -> Outcome:
-    """The only replica of a compacted log goes to another node, which is killed soon after."""
+    """The only replica of a compacted log moves to another node, which is killed soon after."""
     keys = 4
 
-    async def tell(stage: _Stage) -> None:
+    async def script(stage: _Stage) -> None:
         client, world = stage.client, stage.world
         keyed = stage.recorder.history.keyed
         partition = (_TOPIC, 0)
@@ -388,7 +388,7 @@ def copied_gaps_and_a_kill(seed: int) -> Outcome:
             stage.recorder.history.tables.append(log)
 
         await client.spawn(write())
-        await asyncio.sleep(5)  # it is compacted
+        await asyncio.sleep(5)  # until compaction has run
         await client.spawn(reassign())
         world.crash(2)
         await world.start(2)
@@ -396,7 +396,7 @@ def copied_gaps_and_a_kill(seed: int) -> Outcome:
 
     # Batch by batch, so that the copy has a segment for each.
     settings: dict[str, Any] = {**CLEANING, "replica.fetch.max.bytes": "100"}
-    return _told(seed, 2, tell, **settings)
+    return _run(seed, 2, script, **settings)
 
 
 async def _read_table(client: SimulatedClient, partition: tuple[str, int]) -> list[TableLog]:

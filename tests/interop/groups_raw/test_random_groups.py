@@ -15,8 +15,8 @@ import pytest
 from tests.interop import peers
 from tests.interop.clients.same.plain import differences
 from tests.interop.groups_raw.brokers import PROPERTIES, wait_for_coordinator
-from tests.interop.groups_raw.chance import KINDS, Life, Pace
-from tests.interop.groups_raw.talk import Talk
+from tests.interop.groups_raw.conversation import Talk
+from tests.interop.groups_raw.random_groups import KINDS, Life, Pace
 
 LIVES = int(os.environ.get("OTTLA_TEST_LIVES", "4"))
 FIRST_SEED = int(os.environ.get("OTTLA_TEST_SEED", "1"))

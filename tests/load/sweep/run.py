@@ -68,16 +68,11 @@ class SweptNode:
             stdout=self.output,
             stderr=subprocess.STDOUT,
         )
-        wait_until(lambda: self.port and self._connects(), START_WAIT_S, lambda: "the node to start")
+        wait_until(lambda: all(self.turns.read()[4:]), START_WAIT_S, lambda: "the node to start")
+        # Read once: a read that meets a write of the node sees zeros.
+        self.port, self.controller_port = self.turns.read()[4:]
+        wait_until(self._connects, START_WAIT_S, lambda: "the node to serve")
         self.topic_id, self._kept = fill(self.port, share)
-
-    @property
-    def port(self) -> int:
-        return self.turns.read()[4]
-
-    @property
-    def controller_port(self) -> int:
-        return self.turns.read()[5]
 
     @property
     def is_alive(self) -> bool:

@@ -1,7 +1,8 @@
 """`python -m tests.load.sweep`: large and repetitive requests of every API and version against one node.
 
 `--count 100000` elements in the array that is long, `--apis 9,15` only these keys, `--newest` only the newest
-version of each, `--table` as Markdown, one row for an API with its worst request.
+version of each, `--table` as Markdown, one row for an API with its worst request. `--changes` instead: the
+largest changes that a controller accepts, on an empty node.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 from ottla.wire.apis import API_BY_KEY
+from tests.load.sweep.changes import measure_changes
 from tests.load.sweep.node import LONG_TURN_MS
 from tests.load.sweep.run import Measured, Other, measure, served, swept_node
 from tests.load.sweep.shapes import shapes
@@ -23,7 +25,13 @@ def main() -> None:
     parser.add_argument("--apis", default="")
     parser.add_argument("--newest", action="store_true")
     parser.add_argument("--table", type=Path)
+    parser.add_argument("--changes", action="store_true")
     options = parser.parse_args()
+    if options.changes:
+        with tempfile.TemporaryDirectory() as directory:
+            for change in measure_changes(Path(directory)):
+                _tell(change)
+        return
     wanted = {int(key) for key in options.apis.split(",") if key}
     found: dict[int, list[Measured]] = {}
     with tempfile.TemporaryDirectory() as directory, swept_node(Path(directory), share=options.share) as node:
@@ -47,9 +55,8 @@ def main() -> None:
 
 
 def _tell(measured: Measured) -> None:
-    shape = measured.shape
     print(
-        f"{API_BY_KEY[shape.key].name} v{shape.version} {shape.name}: "
+        f"{API_BY_KEY[measured.api_key].name} v{measured.version} {measured.name}: "
         f"{measured.request_bytes >> 10} KB, answer "
         f"{measured.answer_bytes >> 10} KB, turn {measured.turn_ms:.0f} ms, other waited "
         f"{measured.waited_ms:.0f} ms, {measured.grown_bytes >> 20} MB"
@@ -69,7 +76,7 @@ def table(found: dict[int, list[Measured]]) -> str:
         worst = max(all_measured, key=lambda one: one.turn_ms)
         rows.append(
             f"| {API_BY_KEY[key].name} | {len(all_measured)} | {worst.turn_ms:.0f} "
-            f"| {worst.shape.name} (v{worst.shape.version}) "
+            f"| {worst.name} (v{worst.version}) "
             f"| {max(one.waited_ms for one in all_measured):.0f} "
             f"| {max(one.grown_bytes for one in all_measured) >> 20} |"
         )

@@ -109,6 +109,7 @@ async def _serve(directory: str, turns: Turns) -> None:
         "transaction.state.log.num.partitions": "5",
         "group.initial.rebalance.delay.ms": "0",
         "log.retention.check.interval.ms": "3600000",
+        "log.segment.delete.delay.ms": "1000",
     }
     node = make_node(directory, 0, settings, owns_process=True)
     await node.start()

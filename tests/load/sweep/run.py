@@ -36,7 +36,9 @@ _REST_S = 0.02
 class Measured:
     """What one request did."""
 
-    shape: Shape
+    api_key: int
+    version: int
+    name: str
     request_bytes: int
     answer_bytes: int
     """-1 where the connection was closed, -2 where no answer came."""
@@ -52,7 +54,7 @@ class Measured:
 
 
 class SweptNode:
-    """A process with a filled node in it."""
+    """A process with a filled node in it, or with an empty one if `share` is 0."""
 
     def __init__(self, directory: Path, *, share: float = 1.0) -> None:
         self.turns = Turns(directory / "turns")
@@ -72,7 +74,7 @@ class SweptNode:
         # Read once: a read that meets a write of the node sees zeros.
         self.port, self.controller_port = self.turns.read()[4:]
         wait_until(self._connects, START_WAIT_S, lambda: "the node to serve")
-        self.topic_id, self._kept = fill(self.port, share)
+        self.topic_id, self._kept = fill(self.port, share) if share else (b"", [])
 
     @property
     def is_alive(self) -> bool:
@@ -160,16 +162,35 @@ def measure(node: SweptNode, other: Other, shape: Shape, *, at_controller: bool 
         frame = request_frame(shape.request(node.topic_id), shape.version, 1, "sweep")
     except (UnencodableMessage, UnsupportedVersion):
         return None
+    return measure_frame(
+        node, other, shape.key, shape.version, shape.name, frame, at_controller=at_controller
+    )
+
+
+def measure_frame(
+    node: SweptNode,
+    other: Other,
+    api_key: int,
+    version: int,
+    name: str,
+    frame: bytes,
+    *,
+    at_controller: bool = False,
+    rest_s: float = _REST_S,
+) -> Measured:
+    """Send one request, wait for its answer, and `rest_s` longer for what the node does afterwards."""
     node.forget_peak()
     before = node.memory("VmRSS")
     node.turns.reset()
     other.longest_s.value = 0.0
     answer_bytes = _asked(node.controller_port if at_controller else node.port, frame)
-    time.sleep(_REST_S)
+    time.sleep(rest_s)
     longest_s, total_s, long_turns, *_ = node.turns.read()
     grown = node.memory("VmHWM") - before
     return Measured(
-        shape,
+        api_key,
+        version,
+        name,
         len(frame),
         answer_bytes,
         longest_s * 1000,

@@ -3,6 +3,8 @@
 A member of a classic group joins, and is answered once its generation begins. From v4 on a new member is told
 its id first (MEMBER_ID_REQUIRED) and joins with it; v5 adds static members, v9 tells a static leader that is
 back to keep the assignment. v0 has no rebalance timeout: its session timeout counts.
+
+The group decides on all protocols of a member in one turn of the loop, so a request may name `PROTOCOLS_MAX`.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from ottla.waiting.pending_response import PendingResponse
 
 KEY = 11
+PROTOCOLS_MAX = 1000
+"""Members have one to three."""
 
 
 def handle(
@@ -31,6 +35,8 @@ def handle(
     least_ms = broker.config.int_of("group.min.session.timeout.ms")
     if not least_ms <= request.session_timeout_ms <= broker.config.int_of("group.max.session.timeout.ms"):
         return join_refused(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id, version)
+    if len(request.protocols) > PROTOCOLS_MAX:
+        return join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id, version)
     if version == 0:
         request.rebalance_timeout_ms = request.session_timeout_ms
     caller = caller_of(context)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.unit.server.handlers.support import LISTENER, RunningNode, start
 
+from ottla.server.handlers.join_group import PROTOCOLS_MAX
 from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -136,6 +137,15 @@ def test_a_session_timeout_has_bounds(node: RunningNode, session_timeout_ms: int
         response = node.ask(request, version)
         assert response.error_code == ErrorCode.INVALID_SESSION_TIMEOUT
         assert response.member_id == "mine"
+
+
+def test_a_member_names_no_more_protocols_than_a_turn_of_the_loop_can_compare(node: RunningNode) -> None:
+    protocols = [Protocol(name=f"p{index}", metadata=b"m") for index in range(PROTOCOLS_MAX + 1)]
+    for version in JoinGroupRequest.VERSIONS:
+        response = node.ask(join_request("mine", protocols=protocols), version)
+        assert response.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        assert response.member_id == "mine"
+    assert join(node, protocols=protocols[:PROTOCOLS_MAX]).error_code == ErrorCode.NONE
 
 
 def test_a_group_has_a_name(node: RunningNode) -> None:

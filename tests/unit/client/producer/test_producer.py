@@ -190,7 +190,9 @@ def test_the_async_producer_waits_for_room_and_has_its_own_words_for_blocking(br
 def test_memory_that_stays_full_is_an_error_after_max_block_ms(proxied: tuple[Broker, Proxy]) -> None:
     _, proxy = proxied
     proxy.rule = lambda proxy, key, stage: HOLD if (key, stage) == (PRODUCE, "request") else PASS
-    with ottla.Producer(proxy.address, buffer_memory=30_000, batch_size=10_000, max_block_ms=3_000) as producer:
+    with ottla.Producer(
+        proxy.address, buffer_memory=30_000, batch_size=10_000, max_block_ms=3_000
+    ) as producer:
 
         def fill() -> None:
             for _ in range(1000):

@@ -13,20 +13,23 @@ from typing import Generic, NamedTuple, TypeVar
 from ottla.log.config import LogConfig
 from ottla.log.directories.properties import PARTITION_METADATA, format_partition_metadata
 from ottla.log.log import Log
+from ottla.log.segment import LogDamaged
 from ottla.ports import PASSING, Buffer, Clock, Disk
 from ottla.raft.control_records import read_control
 from ottla.raft.events import VoterEvent
 from ottla.raft.snapshots import Snapshot, SnapshotDamaged, SnapshotId
 from ottla.raft.store import DamagedSnapshot, Store
-from ottla.records.batch import iterate_headers
+from ottla.records.batch import BatchHeader, check_crc, iterate_headers
 from ottla.records.record import read_batch
 from ottla.wire import uuid
+from ottla.wire.errors import CorruptMessage
 
 logger = logging.getLogger("ottla.raft.metadata_log")
 
 TOPIC = "__cluster_metadata"
 DIRECTORY_NAME = f"{TOPIC}-0"
 _READ_BYTES = 4 * 1024 * 1024
+_MAGIC = 2
 
 _T = TypeVar("_T")
 
@@ -186,10 +189,14 @@ class Journal:
         while offset < end_offset:
             read = self.log.read(offset, _READ_BYTES, limit_offset=end_offset)
             expected = offset
-            for _, header in iterate_headers(read.records):
-                if header.base_offset > expected:
-                    raise self._missing(expected)
-                expected = header.next_offset
+            try:
+                for position, header in iterate_headers(read.records):
+                    _check(read.records, position, header)
+                    if header.base_offset > expected:
+                        raise self._missing(expected)
+                    expected = header.next_offset
+            except CorruptMessage as error:
+                raise self._damaged(expected, error) from None
             if expected == offset:
                 raise self._missing(offset)
             yield read.records
@@ -200,6 +207,11 @@ class Journal:
             f"The metadata log in {self.store.directory} lacks the records at offset {offset}: restore its "
             "files from a backup, or let this node join the quorum anew with an empty directory."
         )
+
+    def _damaged(self, offset: int, cause: CorruptMessage) -> LogDamaged:
+        """The error of a batch that recovery did not look at, since a snapshot had its records."""
+        segment, position = self.log.segments.find(offset) or (self.log.segments.active, 0)
+        return segment.damaged(position, str(cause), offset)
 
     def newest_snapshot(self) -> Snapshot | None:
         """The content of the newest snapshot. Blocks."""
@@ -248,6 +260,13 @@ class Journal:
         assert latest is not None, "there is a snapshot to restart at"
         self.log.truncate_fully_and_start_at(latest.offset)
         self.store.remove_before(latest.offset)
+
+
+def _check(buffer: Buffer, position: int, header: BatchHeader) -> None:
+    """CorruptMessage if this is not a batch as the quorum writes it."""
+    if header.magic != _MAGIC:
+        raise CorruptMessage(f"The batch has magic {header.magic}; this log has only {_MAGIC}.")
+    check_crc(buffer, position, header)
 
 
 def batches_of(buffer: Buffer, decode: Callable[[bytes], _T]) -> list[CommittedBatch[_T]]:

@@ -128,6 +128,20 @@ def test_a_damaged_log_is_not_truncated_where_a_damaged_snapshot_covered_it(
         _start(files)
 
 
+@pytest.mark.parametrize(("position", "value"), [(16, 3), (16, 1), (11, 9), (21, 9), (66, 9)])
+def test_damage_that_only_a_damaged_snapshot_covered_is_named(position: int, value: int) -> None:
+    """Recovery does not read batches that a snapshot covers. Damaged here: magic, size, attributes, value."""
+    files = dict(_sound())
+    newest = max(path for path in files if path.endswith(".checkpoint"))
+    log = max(path for path in files if path.endswith(".log") and path < newest)
+    files[newest] = b""
+    content = bytearray(files[log])
+    content[position] = value
+    files[log] = bytes(content)
+    with pytest.raises(REFUSALS, match=log):
+        _start(files)
+
+
 @pytest.mark.parametrize(
     "content",
     [b"", b"{", b"{}", b"[]", b"[" * 100_000, b"\xff\xfe", b'{"data_version":7}', b"null"]

@@ -205,6 +205,7 @@ def test_a_partition_moves_to_another_broker_completely(trio: Trio) -> None:
     assert (answer.error_code, answer.responses[0].partitions[0].error_code) == (0, 0)
     trio.wait_until_isr("moving", {2, 3}, at=2)
     leader = trio.wait_until_led_by("moving", {2, 3}, at=2)
+    trio.wait_until_led_by("moving", {leader}, at=leader)
     assert trio.segment("moving", at=3) == before
     assert trio.produce("moving", [b"more"], at=leader).error_code == 0
     assert trio.segment("moving", at=3) == trio.segment("moving", at=2)

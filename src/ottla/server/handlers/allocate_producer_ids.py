@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.controller.producer_ids import allocate_producer_ids
+from ottla.controller.decisions import decision_for
 from ottla.server.handlers.common import decide
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import KafkaError
@@ -23,9 +23,10 @@ async def handle(
     broker: Broker, request: AllocateProducerIdsRequest, context: RequestContext
 ) -> AllocateProducerIdsResponse:
     try:
-        return await decide(broker, lambda state: allocate_producer_ids(state, request))
+        response: AllocateProducerIdsResponse = await decide(broker, decision_for(request, context.version))
     except KafkaError as error:
         return AllocateProducerIdsResponse(error_code=error.code)
+    return response
 
 
 API = Api(KEY, handle)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.controller.alter_partition import alter_partition
+from ottla.controller.decisions import decision_for
 from ottla.server.handlers.common import decide
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import KafkaError
@@ -25,9 +25,10 @@ async def handle(
     broker: Broker, request: AlterPartitionRequest, context: RequestContext
 ) -> AlterPartitionResponse:
     try:
-        return await decide(broker, lambda state: alter_partition(state, request, context.version))
+        response: AlterPartitionResponse = await decide(broker, decision_for(request, context.version))
     except KafkaError as error:
         return AlterPartitionResponse(error_code=error.code)
+    return response
 
 
 API = Api(KEY, handle)

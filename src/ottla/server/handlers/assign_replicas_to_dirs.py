@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.controller.directory_assignments import assign_replicas_to_dirs
+from ottla.controller.decisions import decision_for
 from ottla.server.handlers.common import decide
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import KafkaError
@@ -27,9 +27,10 @@ async def handle(
     broker: Broker, request: AssignReplicasToDirsRequest, context: RequestContext
 ) -> AssignReplicasToDirsResponse:
     try:
-        return await decide(broker, lambda state: assign_replicas_to_dirs(state, request))
+        response: AssignReplicasToDirsResponse = await decide(broker, decision_for(request, context.version))
     except KafkaError as error:
         return AssignReplicasToDirsResponse(error_code=error.code)
+    return response
 
 
 API = Api(KEY, handle)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.controller.brokers import broker_heartbeat
+from ottla.controller.decisions import decision_for
 from ottla.server.handlers.common import decide
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import KafkaError
@@ -26,9 +26,10 @@ async def handle(
     broker: Broker, request: BrokerHeartbeatRequest, context: RequestContext
 ) -> BrokerHeartbeatResponse:
     try:
-        return await decide(broker, lambda state: broker_heartbeat(state, request))
+        response: BrokerHeartbeatResponse = await decide(broker, decision_for(request, context.version))
     except KafkaError as error:
         return BrokerHeartbeatResponse(error_code=error.code)
+    return response
 
 
 API = Api(KEY, handle)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.controller.brokers import register_broker
+from ottla.controller.decisions import decision_for
 from ottla.server.handlers.common import decide
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import KafkaError
@@ -25,9 +25,10 @@ async def handle(
     broker: Broker, request: BrokerRegistrationRequest, context: RequestContext
 ) -> BrokerRegistrationResponse:
     try:
-        return await decide(broker, lambda state: register_broker(state, request, context.version))
+        response: BrokerRegistrationResponse = await decide(broker, decision_for(request, context.version))
     except KafkaError as error:
         return BrokerRegistrationResponse(error_code=error.code)
+    return response
 
 
 API = Api(KEY, handle)

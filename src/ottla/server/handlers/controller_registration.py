@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.controller.brokers import register_controller
+from ottla.controller.decisions import decision_for
 from ottla.server.handlers.common import decide
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import KafkaError
@@ -26,9 +26,12 @@ async def handle(
     broker: Broker, request: ControllerRegistrationRequest, context: RequestContext
 ) -> ControllerRegistrationResponse:
     try:
-        return await decide(broker, lambda state: register_controller(state, request))
+        response: ControllerRegistrationResponse = await decide(
+            broker, decision_for(request, context.version)
+        )
     except KafkaError as error:
         return ControllerRegistrationResponse(error_code=error.code, error_message=error.message)
+    return response
 
 
 API = Api(KEY, handle)

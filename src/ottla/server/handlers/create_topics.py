@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.controller.topics import create_topics
+from ottla.controller.decisions import decision_for
 from ottla.server.handlers.common import decide
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import made_of
@@ -27,11 +27,13 @@ async def handle(
     broker: Broker, request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse:
     try:
-        return await decide(
-            broker, lambda state: create_topics(state, request), timeout_ms=request.timeout_ms
+        response: CreateTopicsResponse = await decide(
+            broker, decision_for(request, context.version), timeout_ms=request.timeout_ms
         )
     except KafkaError as error:
         code, message = error.code, error.message
+    else:
+        return response
     return CreateTopicsResponse(
         topics=await broker.step_runner.run(
             made_of(

@@ -10,23 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from ottla.config import BrokerConfig, Endpoint
-from ottla.controller.alter_partition import alter_partition
 from ottla.controller.bootstrap import (
     BOOTSTRAP_FILE,
     activation_records,
     default_bootstrap_records,
     read_bootstrap,
 )
-from ottla.controller.brokers import broker_heartbeat, register_broker, register_controller
-from ottla.controller.directory_assignments import assign_replicas_to_dirs
-from ottla.controller.producer_ids import allocate_producer_ids
-from ottla.controller.result import Decided, Decision, Result
-from ottla.controller.state import ControllerState
+from ottla.controller.decisions import local_decision_for
+from ottla.controller.result import Decision, Result
 from ottla.detached import detach
 from ottla.failures import Failures
 from ottla.ports import Clock, Disk, Network, Random
@@ -44,12 +40,6 @@ from ottla.server.peers.controller_channel import ControllerIsHere
 from ottla.wire import uuid
 from ottla.wire.errors import KafkaStorageError, NotController, RequestTimedOut
 from ottla.wire.message import Message
-from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from ottla.wire.messages.alter_partition import AlterPartitionRequest
-from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
-from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
-from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
-from ottla.wire.messages.controller_registration import ControllerRegistrationRequest
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 
 logger = logging.getLogger("ottla.server.metadata.quorum")
@@ -60,16 +50,6 @@ REGISTER_INTERVAL_S = 0.5
 ASK_TIMEOUT_MS = 60_000
 
 _T = TypeVar("_T")
-
-_DECISIONS: dict[type[Message], Callable[[ControllerState, Any], Decided[Any]]] = {
-    AllocateProducerIdsRequest: allocate_producer_ids,
-    AlterPartitionRequest: lambda state, request: alter_partition(state, request, 3),
-    AssignReplicasToDirsRequest: assign_replicas_to_dirs,
-    BrokerHeartbeatRequest: broker_heartbeat,
-    BrokerRegistrationRequest: lambda state, request: register_broker(state, request, 4, is_local=True),
-    ControllerRegistrationRequest: register_controller,
-}
-"""What the broker of this same node asks of its controller."""
 
 
 class Quorum(MetadataQuorum):
@@ -261,13 +241,13 @@ class Quorum(MetadataQuorum):
 
     async def ask(self, request: Message, *, timeout_ms: int | None = None) -> Any:
         """A function call if the active controller is here, else a request to where it is."""
-        decide = _DECISIONS.get(type(request)) or _creation(request)
+        decision = local_decision_for(request)
         others = self._others
         deadline = self._clock.monotonic() + (ASK_TIMEOUT_MS if timeout_ms is None else timeout_ms) / 1000
         while True:
             if others is None or self.is_active:
                 try:
-                    return await self._ask_here(lambda state: decide(state, request), timeout_ms)
+                    return await self._ask_here(decision, timeout_ms)
                 except NotController:
                     if others is None:
                         raise
@@ -324,11 +304,3 @@ def _log_failure(activation: asyncio.Future[Any]) -> None:
     """A controller that loses the leadership while it begins is no reason for concern."""
     if not activation.cancelled() and (error := activation.exception()) is not None:
         logger.info("Activation of the controller failed: %s", error)
-
-
-def _creation(request: Message) -> Callable[[ControllerState, Any], Decided[Any]]:
-    from ottla.controller.topics import create_topics  # rarely needed, so not when a node starts
-    from ottla.wire.messages.create_topics import CreateTopicsRequest
-
-    assert isinstance(request, CreateTopicsRequest), f"{request.NAME} is not a request that brokers send"
-    return create_topics

@@ -21,9 +21,9 @@ from typing import Any
 
 from ottla.records.record import Record, build_batch, read_records
 from ottla.server.net.connection import Connection
-from ottla.server.net.forwarding import mentions_error
 from ottla.server.net.listener import Listener
 from ottla.server.node import Node
+from ottla.server.peers.controller_channel import mentions_error
 from ottla.testing.world import World
 from ottla.testing.world.loop import Livelock
 from ottla.wire import frame as frames

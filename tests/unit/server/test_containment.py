@@ -22,6 +22,7 @@ from ottla.log.log import Log
 from ottla.server.fatal_errors import StopReason
 from ottla.server.metadata.background_tasks import BackgroundTasks
 from ottla.server.net.dispatch import Dispatcher
+from ottla.server.net.forwarding import Handler
 from ottla.server.node import Node
 from ottla.waiting.pending_response import PendingResponse
 from ottla.wire import apis
@@ -317,9 +318,9 @@ async def check_handler(
     """Make one handler fail; check that others work meanwhile, and the API itself afterwards."""
     entry = apis.API_BY_KEY[key]
     version = max(entry.stable_versions)
-    original, routes = dispatcher._handles[key], dispatcher._routes
+    original, routes = dispatcher._handlers[key], dispatcher._routes
     express = dispatcher._expresses.pop(key, None)
-    dispatcher._handles[key] = handle
+    dispatcher._handlers[key] = Handler(handle)
     routes.clear()
 
     def talk() -> None:
@@ -338,7 +339,7 @@ async def check_handler(
     try:
         await asyncio.to_thread(talk)
     finally:
-        dispatcher._handles[key] = original
+        dispatcher._handlers[key] = original
         if express is not None:
             dispatcher._expresses[key] = express
         routes.clear()

@@ -92,17 +92,20 @@ AMPLIFYING = frozenset((9, 15, 16, 29, 32, 35, 46, 48, 50, 61, 65, 66, 69, 74, 7
 """The APIs whose answer may be many times as large as its request, beside Metadata; all of them only read."""
 
 
-def _imported_on_first_use(module: str) -> Callable[..., Any]:
-    handle: Callable[..., Any] | None = None
+REFUSING = frozenset((19, 20, 33, 37, 43, 44, 45, 49, 57, 64))
+"""The APIs whose handlers raise the errors of the controller, and whose modules have a `refuse`."""
 
-    def handle_or_import(broker: Any, request: Any, context: Any) -> Any:
-        nonlocal handle
-        if handle is None:
-            api: Api = import_module(f"ottla.server.handlers.{module}").API
-            handle = api.handle
-        return handle(broker, request, context)
 
-    return handle_or_import
+def _imported_on_first_use(module: str, attribute: str = "handle") -> Callable[..., Any]:
+    function: Callable[..., Any] | None = None
+
+    def call(*arguments: Any) -> Any:
+        nonlocal function
+        if function is None:
+            function = getattr(import_module(f"ottla.server.handlers.{module}").API, attribute)
+        return function(*arguments)
+
+    return call
 
 
 HANDLERS: list[Api] = [
@@ -116,6 +119,7 @@ HANDLERS: list[Api] = [
         _imported_on_first_use(module),
         forwarding=FORWARDING.get(key, Forwarding.NONE),
         amplifies=key in AMPLIFYING,
+        refuse=_imported_on_first_use(module, "refuse") if key in REFUSING else None,
     )
     for key, module in LATER.items()
 ]

@@ -28,21 +28,16 @@ async def handle(
 ) -> AlterClientQuotasResponse:
     run = broker.step_runner.run
     wanted = await run(read_quotas(request))
-    try:
-        await decide(broker, lambda state: change_quotas(state, wanted, validate_only=request.validate_only))
-    except KafkaError as error:
-        code, message = error.code, error.message
-    else:
-        return await run(quotas_answered(wanted))
-    return await run(_refused(request, code, message))
+    await decide(broker, lambda state: change_quotas(state, wanted, validate_only=request.validate_only))
+    return await run(quotas_answered(wanted))
 
 
-def _refused(
-    request: AlterClientQuotasRequest, code: int, message: str | None
+def refuse(
+    request: AlterClientQuotasRequest, error: KafkaError, version: int
 ) -> Steps[AlterClientQuotasResponse]:
     response = AlterClientQuotasResponse()
     for entry in request.entries:
-        refused = AlterClientQuotasResponse.EntryData(error_code=code, error_message=message)
+        refused = AlterClientQuotasResponse.EntryData(error_code=error.code, error_message=error.message)
         response.entries.append(refused)
         for one in entry.entity:
             refused.entity.append(_Entity(entity_type=one.entity_type, entity_name=one.entity_name))
@@ -51,4 +46,4 @@ def _refused(
     return response
 
 
-API = Api(KEY, handle)
+API = Api(KEY, handle, refuse=refuse)

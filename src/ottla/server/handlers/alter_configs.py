@@ -15,7 +15,7 @@ from ottla.server.handlers.common import RESOURCES_PER_DECISION, decide_or_forwa
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps, made_of
 from ottla.server.net.step_runner import freed
-from ottla.wire.errors import KafkaError
+from ottla.wire.errors import KafkaError, NotController
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 
 if TYPE_CHECKING:
@@ -91,6 +91,8 @@ async def _decided_part(
         response = await decide_or_forward(
             broker, request, context, lambda state: alter_configs(state, request)
         )
+    except NotController:
+        raise
     except KafkaError as error:
         return [_refused(resource, error) for resource in resources]
     return response.responses
@@ -113,4 +115,10 @@ def _refused(resource: _Resource, error: KafkaError) -> _Response:
     )
 
 
-API = Api(KEY, handle)
+def refuse(request: AlterConfigsRequest, error: KafkaError, version: int) -> Steps[AlterConfigsResponse]:
+    return AlterConfigsResponse(
+        responses=(yield from made_of(request.resources, lambda resource: _refused(resource, error)))
+    )
+
+
+API = Api(KEY, handle, refuse=refuse)

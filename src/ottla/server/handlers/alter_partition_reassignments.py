@@ -29,14 +29,11 @@ KEY = 45
 async def handle(
     broker: Broker, request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> AlterPartitionReassignmentsResponse:
-    try:
-        parts = await broker.step_runner.run(_parts(request))
-        answers = await decide_in_parts(
-            broker, parts, alter_partition_reassignments, timeout_ms=request.timeout_ms
-        )
-        return _joined(answers)
-    except KafkaError as error:
-        return _refused(request, error)
+    parts = await broker.step_runner.run(_parts(request))
+    answers = await decide_in_parts(
+        broker, parts, alter_partition_reassignments, timeout_ms=request.timeout_ms
+    )
+    return _joined(answers)
 
 
 def _parts(
@@ -58,8 +55,8 @@ def _joined(answers: list[AlterPartitionReassignmentsResponse]) -> AlterPartitio
     return whole
 
 
-def _refused(
-    request: AlterPartitionReassignmentsRequest, error: KafkaError
+def refuse(
+    request: AlterPartitionReassignmentsRequest, error: KafkaError, version: int
 ) -> AlterPartitionReassignmentsResponse:
     return AlterPartitionReassignmentsResponse(
         error_code=error.code,
@@ -81,4 +78,4 @@ def _refused(
     )
 
 
-API = Api(KEY, handle)
+API = Api(KEY, handle, refuse=refuse)

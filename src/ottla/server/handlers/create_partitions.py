@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.controller.create_partitions import create_partitions
 from ottla.server.handlers.common import decide
 from ottla.server.net.dispatch import Api, RequestContext
-from ottla.server.net.long_requests import made_of
+from ottla.server.net.long_requests import Steps, made_of
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 
@@ -25,22 +25,21 @@ KEY = 37
 async def handle(
     broker: Broker, request: CreatePartitionsRequest, context: RequestContext
 ) -> CreatePartitionsResponse:
-    try:
-        return await decide(
-            broker, lambda state: create_partitions(state, request), timeout_ms=request.timeout_ms
-        )
-    except KafkaError as error:
-        code, message = error.code, error.message
-    return CreatePartitionsResponse(
-        results=await broker.step_runner.run(
-            made_of(
-                request.topics,
-                lambda topic: CreatePartitionsResponse.CreatePartitionsTopicResult(
-                    name=topic.name, error_code=code, error_message=message
-                ),
-            )
-        )
+    return await decide(
+        broker, lambda state: create_partitions(state, request), timeout_ms=request.timeout_ms
     )
 
 
-API = Api(KEY, handle)
+def refuse(
+    request: CreatePartitionsRequest, error: KafkaError, version: int
+) -> Steps[CreatePartitionsResponse]:
+    results = yield from made_of(
+        request.topics,
+        lambda topic: CreatePartitionsResponse.CreatePartitionsTopicResult(
+            name=topic.name, error_code=error.code, error_message=error.message
+        ),
+    )
+    return CreatePartitionsResponse(results=results)
+
+
+API = Api(KEY, handle, refuse=refuse)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.controller.decisions import decision_for
 from ottla.server.handlers.common import decide
 from ottla.server.net.dispatch import Api, RequestContext
-from ottla.server.net.long_requests import made_of
+from ottla.server.net.long_requests import Steps, made_of
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
@@ -26,24 +26,20 @@ KEY = 19
 async def handle(
     broker: Broker, request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse:
-    try:
-        response: CreateTopicsResponse = await decide(
-            broker, decision_for(request, context.version), timeout_ms=request.timeout_ms
-        )
-    except KafkaError as error:
-        code, message = error.code, error.message
-    else:
-        return response
-    return CreateTopicsResponse(
-        topics=await broker.step_runner.run(
-            made_of(
-                request.topics,
-                lambda topic: CreateTopicsResponse.CreatableTopicResult(
-                    name=topic.name, error_code=code, error_message=message
-                ),
-            )
-        )
+    response: CreateTopicsResponse = await decide(
+        broker, decision_for(request, context.version), timeout_ms=request.timeout_ms
     )
+    return response
 
 
-API = Api(KEY, handle)
+def refuse(request: CreateTopicsRequest, error: KafkaError, version: int) -> Steps[CreateTopicsResponse]:
+    topics = yield from made_of(
+        request.topics,
+        lambda topic: CreateTopicsResponse.CreatableTopicResult(
+            name=topic.name, error_code=error.code, error_message=error.message
+        ),
+    )
+    return CreateTopicsResponse(topics=topics)
+
+
+API = Api(KEY, handle, refuse=refuse)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.controller.topics import Deleted, read_deletion, remove_topics
 from ottla.server.handlers.common import decide
 from ottla.server.net.dispatch import Api, RequestContext
-from ottla.server.net.long_requests import made_of
+from ottla.server.net.long_requests import Steps, made_of
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 
@@ -29,24 +29,20 @@ async def handle(
 ) -> DeleteTopicsResponse:
     run = broker.step_runner.run
     wanted = await run(read_deletion(request))
-    try:
-        deleted = await decide(
-            broker,
-            lambda state: remove_topics(state, wanted, context.version),
-            timeout_ms=request.timeout_ms,
-        )
-    except KafkaError as error:
-        code = error.code
-    else:
-        return DeleteTopicsResponse(responses=await run(made_of(deleted, Deleted.to_answer)))
-    results = await run(made_of(request.topic_names, lambda name: _Result(name=name, error_code=code)))
-    results += await run(
-        made_of(
-            request.topics,
-            lambda topic: _Result(name=topic.name, topic_id=topic.topic_id, error_code=code),
-        )
+    deleted = await decide(
+        broker, lambda state: remove_topics(state, wanted, context.version), timeout_ms=request.timeout_ms
     )
-    return DeleteTopicsResponse(responses=results)
+    return DeleteTopicsResponse(responses=await run(made_of(deleted, Deleted.to_answer)))
 
 
-API = Api(KEY, handle)
+def refuse(request: DeleteTopicsRequest, error: KafkaError, version: int) -> Steps[DeleteTopicsResponse]:
+    code = error.code
+    by_name = yield from made_of(request.topic_names, lambda name: _Result(name=name, error_code=code))
+    results = yield from made_of(
+        request.topics,
+        lambda topic: _Result(name=topic.name, topic_id=topic.topic_id, error_code=code),
+    )
+    return DeleteTopicsResponse(responses=by_name + results)
+
+
+API = Api(KEY, handle, refuse=refuse)

@@ -26,12 +26,9 @@ KEY = 43
 async def handle(
     broker: Broker, request: ElectLeadersRequest, context: RequestContext
 ) -> ElectLeadersResponse:
-    try:
-        parts = await broker.step_runner.run(_parts(request))
-        answers = await decide_in_parts(broker, parts, elect_leaders, timeout_ms=request.timeout_ms)
-        return _joined(answers)
-    except KafkaError as error:
-        return _refused(request, error, context.version)
+    parts = await broker.step_runner.run(_parts(request))
+    answers = await decide_in_parts(broker, parts, elect_leaders, timeout_ms=request.timeout_ms)
+    return _joined(answers)
 
 
 def _parts(request: ElectLeadersRequest) -> Steps[list[ElectLeadersRequest]]:
@@ -59,7 +56,7 @@ def _joined(answers: list[ElectLeadersResponse]) -> ElectLeadersResponse:
     return whole
 
 
-def _refused(request: ElectLeadersRequest, error: KafkaError, version: int) -> ElectLeadersResponse:
+def refuse(request: ElectLeadersRequest, error: KafkaError, version: int) -> ElectLeadersResponse:
     return ElectLeadersResponse(
         error_code=error.code if version >= 1 else ErrorCode.NONE,
         replica_election_results=[
@@ -77,4 +74,4 @@ def _refused(request: ElectLeadersRequest, error: KafkaError, version: int) -> E
     )
 
 
-API = Api(KEY, handle)
+API = Api(KEY, handle, refuse=refuse)

@@ -34,8 +34,6 @@ async def handle(broker: Broker, request: EnvelopeRequest, context: RequestConte
         data = await dispatcher.answer_embedded(request.request_data, context, principal)
     except KafkaError as error:
         return EnvelopeResponse(error_code=error.code)
-    if data is None:
-        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     return EnvelopeResponse(response_data=data)
 
 

@@ -18,7 +18,7 @@ from ottla.server.handlers.common import RESOURCES_PER_DECISION, decide_or_forwa
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps, made_of
 from ottla.server.net.step_runner import freed
-from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.errors import ErrorCode, KafkaError, NotController
 from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -112,6 +112,8 @@ async def _decided_part(
         response = await decide_or_forward(
             broker, request, context, lambda state: incremental_alter_configs(state, request)
         )
+    except NotController:
+        raise
     except KafkaError as error:
         return [_answer(resource, error) for resource in resources]
     return response.responses
@@ -134,4 +136,12 @@ def _answer(resource: _Resource, error: KafkaError | None) -> _Response:
     )
 
 
-API = Api(KEY, handle)
+def refuse(
+    request: IncrementalAlterConfigsRequest, error: KafkaError, version: int
+) -> Steps[IncrementalAlterConfigsResponse]:
+    return IncrementalAlterConfigsResponse(
+        responses=(yield from made_of(request.resources, lambda resource: _answer(resource, error)))
+    )
+
+
+API = Api(KEY, handle, refuse=refuse)

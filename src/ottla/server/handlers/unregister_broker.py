@@ -22,10 +22,11 @@ KEY = 64
 async def handle(
     broker: Broker, request: UnregisterBrokerRequest, context: RequestContext
 ) -> UnregisterBrokerResponse:
-    try:
-        return await decide(broker, lambda state: unregister_broker(state, request))
-    except KafkaError as error:
-        return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
+    return await decide(broker, lambda state: unregister_broker(state, request))
 
 
-API = Api(KEY, handle)
+def refuse(request: UnregisterBrokerRequest, error: KafkaError, version: int) -> UnregisterBrokerResponse:
+    return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
+
+
+API = Api(KEY, handle, refuse=refuse)

@@ -24,10 +24,11 @@ KEY = 57
 async def handle(
     broker: Broker, request: UpdateFeaturesRequest, context: RequestContext
 ) -> UpdateFeaturesResponse:
-    try:
-        return await decide(broker, lambda state: update_features(state, request, context.version))
-    except KafkaError as error:
-        return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
+    return await decide(broker, lambda state: update_features(state, request, context.version))
 
 
-API = Api(KEY, handle)
+def refuse(request: UpdateFeaturesRequest, error: KafkaError, version: int) -> UpdateFeaturesResponse:
+    return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
+
+
+API = Api(KEY, handle, refuse=refuse)

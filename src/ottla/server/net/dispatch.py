@@ -14,12 +14,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct as Layout
 from types import CoroutineType, GeneratorType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ottla.log.file_slice import FileSlice
 from ottla.ports import Buffer
 from ottla.server.net.connection import Connection
-from ottla.server.net.forwarding import Forward, Forwarding, mentions_error
+from ottla.server.net.forwarding import (
+    CONTROLLER_TRIES,
+    Forward,
+    Forwarding,
+    Handle,
+    Handler,
+    Refuse,
+    response_of,
+)
 from ottla.server.net.long_requests import LongRequests, Steps
 from ottla.server.net.step_runner import UNFINISHED
 from ottla.server.peers.controller_channel import ControllerIsHere
@@ -28,10 +36,10 @@ from ottla.waiting.tasks import response_of_task
 from ottla.wire import apis, codec
 from ottla.wire import frame as frames
 from ottla.wire.errors import (
-    ErrorCode,
     InvalidRequest,
     KafkaError,
     MalformedMessage,
+    NotController,
     RequestTimedOut,
     UnencodableMessage,
     UnsupportedVersion,
@@ -43,7 +51,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.server.net.dispatch")
 
-HAND_ON_TRIES = 5
 SLICED_BYTES_MIN = 16 * 1024
 """A frame of fewer bytes is read in few milliseconds, whatever it holds."""
 
@@ -53,7 +60,6 @@ MESSAGE_LETTERS_MAX = 1000
 _PREFIX = Layout(">ii")
 _PREFIX_FLEXIBLE = Layout(">iix")
 
-Handle = Callable[..., Any]
 Express = Callable[["Broker", memoryview, int, int], "bytes | None"]
 
 
@@ -66,7 +72,8 @@ class Api:
     no response. `handle_at_controller`: on controller listeners it is another request under the same key.
     `express(version)` gives a quick way from frame to frame, if that version has one; where it returns None,
     nothing has happened and the request goes the usual way. `amplifies`: a request of few bytes may have an
-    answer of many, and only reads (`answer_memory.py`).
+    answer of many, and only reads (`answer_memory.py`). `refuse(request, error, version)` makes the response
+    for a KafkaError that `handle` raises.
     """
 
     key: int
@@ -75,6 +82,12 @@ class Api:
     forwarding: Forwarding = Forwarding.NONE
     handle_at_controller: Handle | None = None
     amplifies: bool = False
+    refuse: Refuse | None = None
+
+    @property
+    def answer(self) -> Handle:
+        """`handle`, with all errors in the form of the API."""
+        return Handler(self.handle, self.refuse).direct
 
 
 class RequestContext:
@@ -184,22 +197,16 @@ class _ForwardingRoute(_Route):
 
     __slots__ = ()
 
-    def __init__(self, handle: Handle, key: int, version: int, forward: Forward) -> None:
-        super().__init__(handle, key, version)
+    def __init__(self, handler: Handler, key: int, version: int, forward: Forward) -> None:
+        super().__init__(handler.handle, key, version)
         decode = self.decode
 
         def decode_and_keep(frame: memoryview, position: int) -> tuple[Any, int]:
             request, end = decode(frame, position)
             return _Forwarded(bytes(frame), request), end
 
-        async def handle_here(broker: Broker, forwarded: _Forwarded, context: RequestContext) -> Any:
-            outcome = handle(broker, forwarded.request, context)
-            if inspect.isgenerator(outcome):
-                outcome = await broker.step_runner.run(cast(Steps[Any], outcome))
-            return await outcome if inspect.iscoroutine(outcome) else outcome
-
         async def hand_on(broker: Broker, forwarded: _Forwarded, context: RequestContext) -> Any:
-            for _ in range(HAND_ON_TRIES):
+            for _ in range(CONTROLLER_TRIES):
                 try:
                     if broker.quorum.is_remote:
                         return await forward(forwarded.frame, context.principal, context.connection.peer_host)
@@ -211,10 +218,11 @@ class _ForwardingRoute(_Route):
                 except KafkaError as error:
                     context.connection.close(f"its {apis.API_BY_KEY[key].name} request was rejected: {error}")
                     return None
-                response = await handle_here(broker, forwarded, context)
-                if not broker.quorum.is_remote or not mentions_error(response, ErrorCode.NOT_CONTROLLER):
-                    return response  # else another node is the active controller by now
-            return await handle_here(broker, forwarded, context)  # which knows how this API says so
+                try:
+                    return await response_of(broker, handler, forwarded.request, context, is_forwarded=True)
+                except NotController:
+                    continue  # another node may be the active controller by now
+            return await response_of(broker, handler, forwarded.request, context)
 
         self.decode = decode_and_keep  # type: ignore[assignment]
         self.handle = hand_on
@@ -256,23 +264,24 @@ class Dispatcher:
         self._steps = broker.step_runner
         self._long = LongRequests(broker)
         self._routes: dict[int, _Route] = {}
-        self._handles: dict[int, Handle] = {}
+        self._handlers: dict[int, Handler] = {}
         self._expresses: dict[int, Callable[[int], Express | None]] = {}
         self._forwarding: dict[int, Forwarding] = {}
         self._amplifying = {api.key for api in handlers if api.amplifies}
         for api in handlers:
             if listener_kind in apis.API_BY_KEY[api.key].listeners:
-                self._handles[api.key] = api.handle
+                handle = api.handle
+                if listener_kind == "controller" and api.handle_at_controller is not None:
+                    handle = api.handle_at_controller
+                self._handlers[api.key] = Handler(handle, api.refuse)
                 if api.express is not None:
                     self._expresses[api.key] = api.express
-                if listener_kind == "controller" and api.handle_at_controller is not None:
-                    self._handles[api.key] = api.handle_at_controller
                 if api.forwarding is not Forwarding.NONE:
                     self._forwarding[api.key] = api.forwarding
 
     @property
     def api_keys(self) -> list[int]:
-        return sorted(self._handles)
+        return sorted(self._handlers)
 
     def dispatch(self, connection: Connection, frame: memoryview) -> bool | None:
         """Decode a request, have it handled, and see that the answer leaves in its turn.
@@ -333,11 +342,11 @@ class Dispatcher:
         self._answer_later(connection, route, outcome, correlation_id)
         return None
 
-    async def answer_embedded(self, frame: bytes, context: RequestContext, principal: str) -> bytes | None:
+    async def answer_embedded(self, frame: bytes, context: RequestContext, principal: str) -> bytes:
         """The frame, without its size, of the answer to a request that another node handed on.
 
-        InvalidRequest: it is not one that is handed on. UnsupportedVersion: it cannot be read. None: the
-        answer would be that this node is not the controller.
+        NotController: this node is not the active controller any more. InvalidRequest: the request is not one
+        that is handed on. UnsupportedVersion: it cannot be read.
         """
         try:
             key, version, correlation_id, client_id, position = frames.read_request_header(frame)
@@ -347,18 +356,14 @@ class Dispatcher:
                 raise UnsupportedVersion(f"{apis.API_BY_KEY[key].name} version {version} is not supported.")
             route = self._routes.get(key << 16 | version)
             if route is None:
-                route = self._routes[key << 16 | version] = _Route(self._handles[key], key, version)
+                route = self._routes[key << 16 | version] = self._direct_route(key, version)
             request, _ = await self._steps.run(route.decode_in_steps(memoryview(frame), position))
         except MalformedMessage as error:
             raise UnsupportedVersion(f"The request in the envelope is malformed: {error}") from error
         inner = RequestContext(version, correlation_id, client_id, context.connection, self._listener_name)
         inner.principal = principal
-        outcome = route.handle(self._broker, request, inner)
-        if inspect.isgenerator(outcome):
-            outcome = await self._steps.run(cast(Steps[Any], outcome))
-        response = await outcome if inspect.iscoroutine(outcome) else outcome
-        if mentions_error(response, ErrorCode.NOT_CONTROLLER):
-            return None
+        handler = self._handlers[key]
+        response = await response_of(self._broker, handler, request, inner, is_forwarded=True)
         parts = await self._steps.run(route.frame_in_steps(response, correlation_id))
         return b"".join(bytes(part) for part in parts if not isinstance(part, FileSlice))[4:]
 
@@ -372,12 +377,20 @@ class Dispatcher:
             answer.complete(outcome)
         connection.answer_later(answer, lambda response: route.frame(response, correlation_id))
 
+    def _direct_route(self, key: int, version: int) -> _Route:
+        """The route of an API version that this node answers itself."""
+        express = self._expresses.get(key)
+        handle = self._handlers[key].direct
+        route = _Route(handle, key, version, express(version) if express is not None else None)
+        route.amplifies = key in self._amplifying
+        return route
+
     def _make_route(
         self, connection: Connection, key: int, version: int, correlation_id: int
     ) -> _Route | None:
         """The route of an API version, made on first use; or None, and the connection has got its answer."""
-        handle = self._handles.get(key)
-        if handle is None:
+        handler = self._handlers.get(key)
+        if handler is None:
             name = apis.API_BY_KEY[key].name if key in apis.API_BY_KEY else "unknown"
             connection.close(
                 f"it sent API key {key} ({name}), which listener {self._listener_name} does not support"
@@ -387,11 +400,10 @@ class Dispatcher:
         versions = apis.API_BY_KEY[key].served_versions(unstable=unstable)
         if version in versions:
             if self._forward is not None and self._forwarding.get(key) is Forwarding.WHOLE:
-                route: _Route = _ForwardingRoute(handle, key, version, self._forward)
+                route: _Route = _ForwardingRoute(handler, key, version, self._forward)
+                route.amplifies = key in self._amplifying
             else:
-                express = self._expresses.get(key)
-                route = _Route(handle, key, version, express(version) if express is not None else None)
-            route.amplifies = key in self._amplifying
+                route = self._direct_route(key, version)
             self._routes[key << 16 | version] = route
             return route
         if key == apis.API_VERSIONS:
@@ -399,7 +411,10 @@ class Dispatcher:
             from ottla.server.handlers.api_versions import unsupported_version_response
 
             self._answer_later(
-                connection, _Route(handle, key, 0), unsupported_version_response(self._broker), correlation_id
+                connection,
+                _Route(handler.handle, key, 0),
+                unsupported_version_response(self._broker),
+                correlation_id,
             )
             return None
         connection.close(

@@ -1,15 +1,47 @@
-"""Requests that a broker hands on to the controller: which they are, and what their way looks like."""
+"""Requests that only the active controller answers: which they are, and what their way looks like.
+
+Rule: a handler lets the controller's errors through. Who called it decides what becomes of NotController:
+the route of a forwarded request looks for the controller elsewhere, an Envelope is answered with it, and any
+other client gets it in a response of the API, as it gets all other errors.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable
 from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from ottla.wire.errors import ErrorCode
-from ottla.wire.message import Struct
+from ottla.wire.errors import KafkaError, NotController
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+    from ottla.server.net.dispatch import RequestContext
+    from ottla.server.net.long_requests import Steps
+
+CONTROLLER_TRIES = 5
+"""How often a request follows a controller that moves."""
 
 Forward = Callable[[bytes, str, str], Awaitable[bytes]]
 """(frame without its size, principal, client's address) -> the frame of the controller's answer."""
+
+Handle = Callable[..., Any]
+"""(broker, request, context) -> see `Api`."""
+Refuse = Callable[[Any, KafkaError, int], Any]
+"""(request, error, version) -> the response that has this error for everything, or steps that make it."""
+
+
+class Handler(NamedTuple):
+    """What handles an API, and how the API says that this failed, if `handle` does not say so itself."""
+
+    handle: Handle
+    refuse: Refuse | None = None
+
+    @property
+    def direct(self) -> Handle:
+        """A handler that answers in the form of its API, whatever happens."""
+        return self.handle if self.refuse is None else partial(_answer, self)
 
 
 class Forwarding(Enum):
@@ -20,15 +52,32 @@ class Forwarding(Enum):
     PART = 2  # the handler on the broker answers what it can, and hands on the rest
 
 
-def mentions_error(message: Struct, code: ErrorCode) -> bool:
-    """Whether a response has this error, for the whole or for one of its parts."""
-    for name in type(message).__slots__:
-        value = getattr(message, name)
-        if name == "error_code":
-            if value == code:
-                return True
-        elif isinstance(value, list) and any(
-            isinstance(part, Struct) and mentions_error(part, code) for part in value
-        ):
-            return True
-    return False
+async def response_of(
+    broker: Broker,
+    handler: Handler,
+    request: Any,
+    context: RequestContext,
+    *,
+    is_forwarded: bool = False,
+) -> Any:
+    """The response of a handler, or one that has its error.
+
+    `is_forwarded`: NotController comes out, because the caller can ask the controller that there is now.
+    """
+    try:
+        return await _finished(broker, handler.handle(broker, request, context))
+    except KafkaError as error:
+        if handler.refuse is None or (is_forwarded and isinstance(error, NotController)):
+            raise
+        refusal = error.with_traceback(None)  # whose frames hold the error, which would be a cycle
+    return await _finished(broker, handler.refuse(request, refusal, context.version))
+
+
+async def _answer(handler: Handler, broker: Broker, request: Any, context: RequestContext) -> Any:
+    return await response_of(broker, handler, request, context)
+
+
+async def _finished(broker: Broker, outcome: Any) -> Any:
+    if inspect.isgenerator(outcome):
+        outcome = await broker.step_runner.run(cast("Steps[Any]", outcome))
+    return await outcome if inspect.iscoroutine(outcome) else outcome

@@ -14,11 +14,10 @@ from typing import Any
 
 from ottla.detached import mark_retrieved
 from ottla.ports import Clock, Network
-from ottla.server.net.forwarding import mentions_error
 from ottla.server.peers.channel import Channel
 from ottla.wire import codec
 from ottla.wire.errors import ErrorCode, RequestTimedOut, for_code
-from ottla.wire.message import Message
+from ottla.wire.message import Message, Struct
 from ottla.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.wire.messages.protocol_data import DefaultPrincipalData
 
@@ -149,6 +148,24 @@ class ControllerChannel:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
+
+
+def mentions_error(message: Struct, code: ErrorCode) -> bool:
+    """Whether a response has this error, for the whole or for one of its parts.
+
+    AlterPartition and CreateTopics have NOT_CONTROLLER in their parts only. Kafka's brokers too look for it
+    in the whole response (NodeToControllerRequestThread).
+    """
+    for name in type(message).__slots__:
+        value = getattr(message, name)
+        if name == "error_code":
+            if value == code:
+                return True
+        elif isinstance(value, list) and any(
+            isinstance(part, Struct) and mentions_error(part, code) for part in value
+        ):
+            return True
+    return False
 
 
 class RemoteController:

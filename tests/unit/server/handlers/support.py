@@ -48,7 +48,7 @@ LISTENER = "PLAINTEXT"
 CONTROLLER_LISTENER = "CONTROLLER"
 DIRECTORY = bytes(15) + b"\xd1"
 
-_HANDLES = {api.key: api.handle for api in HANDLERS}
+_HANDLES = {api.key: api.answer for api in HANDLERS}
 
 
 class StandingQuorum:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from ottla.server import handlers
-from ottla.server.handlers import HANDLERS, LATER
+from ottla.server.handlers import HANDLERS, LATER, REFUSING
 
 _HELPERS = {
     "__init__",
@@ -30,7 +30,9 @@ def test_every_module_of_an_api_is_in_the_table_under_its_key() -> None:
     in_table = {importlib.import_module(f"ottla.server.handlers.{name}").API.key for name in modules}
     assert in_table == {api.key for api in HANDLERS}
     for key, name in LATER.items():
-        assert importlib.import_module(f"ottla.server.handlers.{name}").API.key == key
+        api = importlib.import_module(f"ottla.server.handlers.{name}").API
+        assert api.key == key
+        assert (api.refuse is not None) == (key in REFUSING)
 
 
 def test_no_api_is_in_the_table_twice() -> None:

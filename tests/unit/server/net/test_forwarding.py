@@ -7,20 +7,36 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from tests.unit.server.handlers.support import broker_of, connection_of, image_of
+from tests.unit.server.handlers.support import (
+    CONTROLLER_LISTENER,
+    broker_of,
+    connection_of,
+    context_of,
+    image_of,
+)
 
 from ottla.log.file_slice import FileSlice
-from ottla.server.handlers import FORWARDING, HANDLERS
+from ottla.server.handlers import FORWARDING, HANDLERS, REFUSING
 from ottla.server.net.connection import Connection
 from ottla.server.net.dispatch import Dispatcher
-from ottla.server.net.forwarding import mentions_error
+from ottla.server.peers.controller_channel import mentions_error
 from ottla.wire import apis
-from ottla.wire.errors import ErrorCode, RequestTimedOut, UnsupportedVersion
+from ottla.wire.errors import ErrorCode, NotController, RequestTimedOut, UnsupportedVersion
 from ottla.wire.frame import read_response, request_frame
 from ottla.wire.message import Message
+from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest
+from ottla.wire.messages.alter_configs import AlterConfigsRequest
+from ottla.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from ottla.wire.messages.create_partitions import CreatePartitionsRequest
 from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest
-from ottla.wire.messages.elect_leaders import ElectLeadersResponse
+from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from ottla.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
+from ottla.wire.messages.update_features import UpdateFeaturesRequest
+
+_IncrementalResource = IncrementalAlterConfigsRequest.AlterConfigsResource
 
 
 class TimedOutQuorum:
@@ -52,13 +68,16 @@ class Recorded(Connection):
 
 
 def forwarded(
-    request: Message, version: int, forward: Callable[[bytes, str, str], Awaitable[bytes]]
+    request: Message,
+    version: int,
+    forward: Callable[[bytes, str, str], Awaitable[bytes]],
+    quorum: TimedOutQuorum | None = None,
 ) -> Recorded:
     """What the client gets."""
 
     async def work() -> Recorded:
         broker = broker_of(image_of())
-        broker.quorum = TimedOutQuorum()  # type: ignore[assignment]
+        broker.quorum = quorum or TimedOutQuorum()  # type: ignore[assignment]
         dispatcher = Dispatcher(broker, HANDLERS, "PLAINTEXT", "broker", forward=forward)
         connection = connection_of(broker)
         recorded = Recorded(connection._listener)
@@ -109,6 +128,113 @@ def test_a_request_that_the_controller_cannot_read_ends_the_connection() -> None
 
     recorded = forwarded(creation(), 7, forward)
     assert recorded.reason == "its CreateTopics request was rejected: too new for it"
+
+
+class MovingQuorum(TimedOutQuorum):
+    """The active controller is here when a request comes, and elsewhere when it is decided."""
+
+    is_remote = False
+
+    async def submit(self, decision: object, *, timeout_ms: int | None = None) -> Any:
+        self.is_remote = True
+        raise NotController("This node is no longer the active controller.")
+
+
+class StoppingQuorum(TimedOutQuorum):
+    """A controller that stops and knows no other."""
+
+    is_remote = False
+
+    async def submit(self, decision: object, *, timeout_ms: int | None = None) -> Any:
+        raise NotController("This controller is shutting down.")
+
+
+async def no_forward(frame: bytes, principal: str, host: str) -> bytes:
+    pytest.fail("it was forwarded")
+
+
+def test_a_request_follows_a_controller_that_moves_while_it_is_decided() -> None:
+    frames: list[bytes] = []
+
+    async def forward(frame: bytes, principal: str, host: str) -> bytes:
+        frames.append(frame)
+        return b"answer"
+
+    assert forwarded(creation(), 7, forward, MovingQuorum()).sent == b"\x00\x00\x00\x06answer"
+    assert frames == [request_frame(creation(), 7, 5, "me")[4:]]
+
+
+def requests_of_a_change() -> list[Message]:
+    """One of each API whose handler lets the errors of the controller through."""
+    return [
+        creation(),
+        DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name="a")], timeout_ms=5000),
+        AlterConfigsRequest(
+            resources=[AlterConfigsRequest.AlterConfigsResource(resource_type=2, resource_name="a")]
+        ),
+        CreatePartitionsRequest(
+            topics=[CreatePartitionsRequest.CreatePartitionsTopic(name="a", count=2)], timeout_ms=5000
+        ),
+        ElectLeadersRequest(
+            topic_partitions=[ElectLeadersRequest.TopicPartitions(topic="a", partitions=[0])], timeout_ms=5000
+        ),
+        IncrementalAlterConfigsRequest(
+            resources=[
+                IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=2, resource_name="a")
+            ]
+        ),
+        AlterPartitionReassignmentsRequest(timeout_ms=5000),
+        AlterClientQuotasRequest(
+            entries=[
+                AlterClientQuotasRequest.EntryData(
+                    entity=[AlterClientQuotasRequest.EntityData(entity_type="user", entity_name="a")],
+                    ops=[AlterClientQuotasRequest.OpData(key="producer_byte_rate", value=1.0)],
+                )
+            ]
+        ),
+        UpdateFeaturesRequest(),
+        UnregisterBrokerRequest(broker_id=7),
+    ]
+
+
+def test_the_requests_here_are_all_that_can_be_refused() -> None:
+    assert {request.API_KEY for request in requests_of_a_change()} == REFUSING
+
+
+@pytest.mark.parametrize("made", requests_of_a_change(), ids=lambda request: request.NAME)
+def test_a_controller_that_knows_no_other_says_so_in_the_form_of_each_api(made: Message) -> None:
+    assert made.API_KEY is not None
+    version = apis.API_BY_KEY[made.API_KEY].stable_versions[-1]
+    recorded = forwarded(made, version, no_forward, StoppingQuorum())
+    correlation_id, response = read_response(recorded.sent[4:], made.API_KEY, version)
+    assert correlation_id == 5
+    assert mentions_error(response, ErrorCode.NOT_CONTROLLER)
+
+
+@pytest.mark.parametrize("made", requests_of_a_change(), ids=lambda request: request.NAME)
+def test_a_request_in_an_envelope_gives_the_error_to_the_envelope(made: Message) -> None:
+    assert made.API_KEY is not None
+    version = apis.API_BY_KEY[made.API_KEY].stable_versions[-1]
+
+    async def work() -> None:
+        broker, frame = broker_of(image_of()), request_frame(made, version, 5, "me")[4:]
+        broker.quorum = StoppingQuorum()  # type: ignore[assignment]
+        dispatcher = Dispatcher(broker, HANDLERS, "CONTROLLER", "controller")
+        context = context_of(broker, 0, CONTROLLER_LISTENER)
+        with pytest.raises(NotController):
+            await dispatcher.answer_embedded(frame, context, "User:a")
+        timed_out = TimedOutQuorum()
+        timed_out.is_remote = False
+        broker.quorum = timed_out  # type: ignore[assignment]
+        answer = await dispatcher.answer_embedded(
+            request_frame(made, version, 5, "me")[4:], context, "User:a"
+        )
+        assert made.API_KEY is not None
+        correlation_id, response = read_response(answer, made.API_KEY, version)
+        assert correlation_id == 5
+        assert mentions_error(response, ErrorCode.REQUEST_TIMED_OUT)
+
+    asyncio.run(work())
 
 
 def test_an_error_is_found_wherever_it_stands() -> None:

@@ -141,7 +141,7 @@ def _check_place(request: BrokerRegistrationRequest) -> None:
 
 def _check_no_session(state: ControllerState, existing: BrokerRegistration) -> None:
     """Refuse a second broker with an id whose first one is alive; one that was let go has no session."""
-    if state.heartbeats.has_session(existing.id, existing.epoch, state.now_ms):
+    if state.heartbeats.has_session(existing.id, existing.epoch, state.asked_ms):
         raise DuplicateBrokerRegistration(
             "Another broker is registered with that broker id. If the broker was recently restarted this "
             "should self-resolve once the heartbeat manager expires the broker's session."
@@ -350,7 +350,7 @@ def unregister_broker(
 
 def fence_stale_broker(state: ControllerState) -> Steps[Result[bool]]:
     """Fence one broker whose session is over. True: there may be more."""
-    expired = state.heartbeats.find_expired(state.now_ms)
+    expired = state.heartbeats.find_expired(state.asked_ms)
     if expired is None:
         return Result(False)
     broker_id, epoch = expired

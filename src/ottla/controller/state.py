@@ -118,7 +118,10 @@ class ControllerState:
         self.settings = settings
         self.rules = rules
         self.next_offset = next_offset
-        self.now_ms = now_ms  # of a clock that never goes back; whoever calls decisions keeps it up to date
+        self.now_ms = now_ms
+        """Of a clock that never goes back; whoever calls decisions keeps it up to date."""
+        self.waited_ms = 0
+        """How long the decision waited for those before it."""
         self.kraft_version = kraft_version
         self.random_bytes = random_bytes
         self.random_below = random_below
@@ -155,6 +158,14 @@ class ControllerState:
             self.heartbeats.register(record.id, self.image.brokers[record.id].fenced)
 
     # Questions that several matters ask
+
+    @property
+    def asked_ms(self) -> int:
+        """When the decision was asked for.
+
+        Heartbeats that came later have not been decided on, so a broker is silent only if it was so by then.
+        """
+        return self.now_ms - self.waited_ms
 
     def is_active(self, broker_id: int) -> bool:
         """Whether a broker may lead and be in sync."""

@@ -46,6 +46,7 @@ class _Pending:
 
     decision: Decision[Any]
     answer: asyncio.Future[Any]
+    asked_ms: int
     steps: Steps[None] | None = None
 
     def fail(self, error: Exception) -> None:
@@ -146,7 +147,7 @@ class ActiveController:
         if self.state is None:
             raise NotController("This node is not the active controller.")
         answer: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
-        self._pending.append(_Pending(decision, answer))
+        self._pending.append(_Pending(decision, answer, self._now_ms()))
         if len(self._pending) == 1:
             self._run()
         return answer
@@ -191,6 +192,7 @@ class ActiveController:
     def _make(self, pending: _Pending, state: ControllerState) -> Steps[None]:
         """Decide, append and apply."""
         state.now_ms = self._now_ms()
+        state.waited_ms = state.now_ms - pending.asked_ms
         outcome = pending.decision(state)
         result = outcome if isinstance(outcome, Result) else (yield from outcome)
         values = yield from _encoded(state.image, result.records)

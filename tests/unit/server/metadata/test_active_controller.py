@@ -8,20 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.server.metadata.test_quorum import Node, run, start_broker
+from tests.unit.server.metadata.test_quorum import Node, registration, run, start_broker
 from tests.unit.server.turns import Work
 
-from ottla.controller.brokers import fence_stale_broker
+from ottla.controller.brokers import broker_heartbeat, fence_stale_broker, register_broker
 from ottla.controller.create_partitions import create_partitions
 from ottla.controller.elections import elect_leaders
 from ottla.controller.quotas import change_quotas, read_quotas
 from ottla.controller.result import Decision, Result, Steps, finished
 from ottla.controller.state import ControllerState
 from ottla.controller.topics import create_topics, read_deletion, remove_topics
+from ottla.host import HostClock
 from ottla.server.metadata import active_controller
 from ottla.server.metadata.quorum import Quorum
-from ottla.wire.errors import NotController
+from ottla.wire.errors import DuplicateBrokerRegistration, NotController
 from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest
 from ottla.wire.messages.create_topics import CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
@@ -222,6 +224,62 @@ def test_records_of_the_quorum_may_come_between_the_steps_of_a_decision(
             assert state.next_offset == quorum.driver.next_offset
             await quorum.submit(lambda _: Result(None, [NoOpRecord()]))
             assert len(quorum.image.topics) == 50
+
+    run(test)
+
+
+class SkippingClock(HostClock):
+    """A clock that a test moves on."""
+
+    skipped_s = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.skipped_s
+
+
+@pytest.mark.usefixtures("pauses")
+def test_a_broker_whose_heartbeat_waits_behind_a_long_decision_is_not_fenced(tmp_path: Path) -> None:
+    async def test() -> None:
+        clock = SkippingClock()
+        async with Node(tmp_path, clock=clock) as quorum:
+            epoch = await start_broker(quorum)
+            beat = BrokerHeartbeatRequest(
+                broker_id=1, broker_epoch=epoch, current_metadata_offset=quorum.image.offset
+            )
+            creating = await paused(quorum, creation(50))
+            checking = asyncio.create_task(quorum.controller_tasks.fence_stale_brokers())
+            await asyncio.sleep(0)
+            looking = asyncio.create_task(quorum.submit(lambda state: Result(state.image.brokers[1].fenced)))
+            await asyncio.sleep(0)
+            beating = asyncio.create_task(quorum.submit(lambda state: broker_heartbeat(state, beat)))
+            clock.skipped_s += 20
+            await asyncio.gather(creating, checking, beating)
+            assert not await looking
+            clock.skipped_s += 5
+            await quorum.submit(fence_stale_broker)
+            assert not quorum.image.brokers[1].fenced
+            clock.skipped_s += 5
+            await quorum.submit(fence_stale_broker)
+            assert quorum.image.brokers[1].fenced
+
+    run(test)
+
+
+@pytest.mark.usefixtures("pauses")
+def test_a_second_broker_with_an_id_is_refused_while_a_heartbeat_of_the_first_waits(tmp_path: Path) -> None:
+    async def test() -> None:
+        clock = SkippingClock()
+        async with Node(tmp_path, clock=clock) as quorum:
+            await start_broker(quorum)
+            creating = await paused(quorum, creation(50))
+            second = asyncio.create_task(
+                quorum.submit(lambda state: register_broker(state, registration(2), 4))
+            )
+            await asyncio.sleep(0)
+            clock.skipped_s += 20
+            with pytest.raises(DuplicateBrokerRegistration):
+                await second
+            await creating
 
     run(test)
 

@@ -25,6 +25,7 @@ from ottla.controller.result import Decision, Result
 from ottla.controller.state import ControllerState
 from ottla.controller.topics import create_topics
 from ottla.host import HostClock, HostDisk, HostRandom
+from ottla.ports import Clock
 from ottla.raft.driver import DIRECTORY_NAME
 from ottla.raft.snapshots import BOOTSTRAP_ID
 from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
@@ -43,7 +44,9 @@ DIRECTORY_ID = bytes(range(16))
 class Node:
     """A formatted directory and one run of its controller."""
 
-    def __init__(self, directory: Path, *, is_dynamic: bool = False, **settings: str) -> None:
+    def __init__(
+        self, directory: Path, *, is_dynamic: bool = False, clock: Clock | None = None, **settings: str
+    ) -> None:
         overrides = {
             "metadata.max.idle.interval.ms": "0",
             **{k.replace("_", "."): v for k, v in settings.items()},
@@ -64,7 +67,7 @@ class Node:
                 )
         self.quorum = Quorum(
             disk=self.disk,
-            clock=HostClock(),
+            clock=clock or HostClock(),
             random=HostRandom(),
             config=config,
             cluster_id="cluster",
@@ -85,12 +88,12 @@ def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(asyncio.wait_for(test(), 30))
 
 
-async def start_broker(quorum: Quorum, run_number: int = 1) -> int:
+def registration(run_number: int) -> BrokerRegistrationRequest:
     features = [
         BrokerRegistrationRequest.Feature(name=name, min_supported_version=low, max_supported_version=high)
         for name, (low, high) in SUPPORTED_FEATURES.items()
     ]
-    request = BrokerRegistrationRequest(
+    return BrokerRegistrationRequest(
         broker_id=1,
         cluster_id="cluster",
         incarnation_id=bytes([run_number] * 16),
@@ -98,6 +101,10 @@ async def start_broker(quorum: Quorum, run_number: int = 1) -> int:
         features=features,
         log_dirs=[DIRECTORY_ID],
     )
+
+
+async def start_broker(quorum: Quorum, run_number: int = 1) -> int:
+    request = registration(run_number)
     epoch = (
         await quorum.submit(lambda state: register_broker(state, request, 4, is_local=True))
     ).broker_epoch

@@ -129,7 +129,8 @@ def is_controller_listener(broker: Broker, context: RequestContext) -> bool:
 async def decide(broker: Broker, decision: Decision[_T], *, timeout_ms: int | None = None) -> _T:
     """Have the controller decide, and return its answer once that is committed.
 
-    What was decided stays decided when the client goes away or its time runs out; it does not hear of it.
+    What was decided stays decided when the client goes away or its time runs out; it does not hear of it. A
+    decision that still waits for its turn when the time runs out is not made.
     """
     if timeout_ms is None:
         return await detach(broker.quorum.submit(decision))
@@ -140,7 +141,7 @@ async def decide(broker: Broker, decision: Decision[_T], *, timeout_ms: int | No
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             # No frame may keep the future: an error in it leads to the frame, and both to the request.
-            return await detach(broker.quorum.submit(decision))
+            return await detach(broker.quorum.submit(decision, timeout_ms=timeout_ms))
     except TimeoutError:
         raise RequestTimedOut(f"The controller did not answer within {timeout_ms} ms.") from None
 

@@ -27,7 +27,13 @@ from ottla.controller.state import ControllerSettings, ControllerState
 from ottla.ports import Clock, Random
 from ottla.raft.driver import Driver
 from ottla.raft.replica import NotLeader
-from ottla.wire.errors import InvalidUpdateVersion, KafkaError, KafkaStorageError, NotController
+from ottla.wire.errors import (
+    InvalidUpdateVersion,
+    KafkaError,
+    KafkaStorageError,
+    NotController,
+    RequestTimedOut,
+)
 from ottla.wire.message import Message
 from ottla.wire.messages.metadata_records import FeatureLevelRecord
 
@@ -47,6 +53,7 @@ class _Pending:
     decision: Decision[Any]
     answer: asyncio.Future[Any]
     asked_ms: int
+    timeout_ms: int | None
     steps: Steps[None] | None = None
 
     def fail(self, error: Exception) -> None:
@@ -140,14 +147,17 @@ class ActiveController:
 
     # Decisions
 
-    def decide(self, decision: Decision[_T]) -> asyncio.Future[_T]:
-        """Make a decision after those before it; the future has the response once that is committed."""
+    def decide(self, decision: Decision[_T], *, timeout_ms: int | None = None) -> asyncio.Future[_T]:
+        """Make a decision after those before it; the future has the response once that is committed.
+
+        RequestTimedOut: its turn did not come within `timeout_ms`. A decision that is begun is made.
+        """
         if self._driver.failure.done():
             raise KafkaStorageError("The metadata log of this controller failed.")
         if self.state is None:
             raise NotController("This node is not the active controller.")
         answer: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
-        self._pending.append(_Pending(decision, answer, self._now_ms()))
+        self._pending.append(_Pending(decision, answer, self._now_ms(), timeout_ms))
         if len(self._pending) == 1:
             self._run()
         return answer
@@ -193,6 +203,8 @@ class ActiveController:
         """Decide, append and apply."""
         state.now_ms = self._now_ms()
         state.waited_ms = state.now_ms - pending.asked_ms
+        if pending.timeout_ms is not None and state.waited_ms >= pending.timeout_ms:
+            raise RequestTimedOut(f"The controller did not begin within {pending.timeout_ms} ms.")
         outcome = pending.decision(state)
         result = outcome if isinstance(outcome, Result) else (yield from outcome)
         values = yield from _encoded(state.image, result.records)

@@ -84,8 +84,11 @@ class MetadataQuorum(ABC):
     async def stop(self) -> None: ...
 
     @abstractmethod
-    async def submit(self, decision: Decision[_T]) -> _T:
-        """Have this node's controller decide; a KafkaError says why it does not."""
+    async def submit(self, decision: Decision[_T], *, timeout_ms: int | None = None) -> _T:
+        """Have this node's controller decide; a KafkaError says why it does not.
+
+        A decision whose turn does not come within `timeout_ms` is not made.
+        """
 
     @abstractmethod
     async def ask(self, request: Message, *, timeout_ms: int | None = None) -> Any:

@@ -235,9 +235,9 @@ class Quorum(MetadataQuorum):
 
     # Requests
 
-    async def submit(self, decision: Decision[_T]) -> _T:
+    async def submit(self, decision: Decision[_T], *, timeout_ms: int | None = None) -> _T:
         """Decide, append, and answer once it is committed. A KafkaError of the decision comes out here."""
-        return await self.active.decide(decision)
+        return await self.active.decide(decision, timeout_ms=timeout_ms)
 
     async def ask(self, request: Message, *, timeout_ms: int | None = None) -> Any:
         """A function call if the active controller is here, else a request to where it is."""
@@ -258,7 +258,7 @@ class Quorum(MetadataQuorum):
                 continue
 
     async def _ask_here(self, decision: Decision[Any], timeout_ms: int | None) -> Any:
-        work = detach(self.submit(decision))
+        work = detach(self.submit(decision, timeout_ms=timeout_ms))
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 return await work

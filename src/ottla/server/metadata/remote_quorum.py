@@ -138,7 +138,7 @@ class RemoteQuorum(MetadataQuorum):
 
     # Requests to the controller
 
-    async def submit(self, decision: Decision[_T]) -> _T:
+    async def submit(self, decision: Decision[_T], *, timeout_ms: int | None = None) -> _T:
         """Nothing is decided here. A handler gets here when its request could not be forwarded in time."""
         raise RequestTimedOut("The active controller did not answer in time.")
 

@@ -53,7 +53,7 @@ class SlowQuorum:
         self.may_commit = asyncio.Event()
         self.committed: list[Any] = []
 
-    async def submit(self, decision: Callable[[Any], Result[Any]]) -> Any:
+    async def submit(self, decision: Callable[[Any], Result[Any]], *, timeout_ms: int | None = None) -> Any:
         result = decision(None)
         await self.may_commit.wait()
         self.committed.append(result.response)
@@ -114,7 +114,9 @@ def test_what_is_decided_is_committed_though_the_client_went_away() -> None:
 @pytest.mark.parametrize("timeout_ms", [None, 60_000])
 def test_a_decision_that_fails_after_the_client_went_away_is_not_reported(timeout_ms: int | None) -> None:
     class FailingQuorum(SlowQuorum):
-        async def submit(self, decision: Callable[[Any], Result[Any]]) -> Any:
+        async def submit(
+            self, decision: Callable[[Any], Result[Any]], *, timeout_ms: int | None = None
+        ) -> Any:
             await super().submit(decision)
             raise NotController("Another controller has been elected.")
 
@@ -160,7 +162,9 @@ def test_the_parts_of_a_request_share_its_time() -> None:
     decided: list[str] = []
 
     class Quorum:
-        async def submit(self, decision: Callable[[Any], Result[Any]]) -> Any:
+        async def submit(
+            self, decision: Callable[[Any], Result[Any]], *, timeout_ms: int | None = None
+        ) -> Any:
             clock.now += 0.4
             return decision(None).response
 

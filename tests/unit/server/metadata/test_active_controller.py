@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,9 +20,10 @@ from ottla.controller.result import Decision, Result, Steps, finished
 from ottla.controller.state import ControllerState
 from ottla.controller.topics import create_topics, read_deletion, remove_topics
 from ottla.host import HostClock
+from ottla.server.handlers.common import decide
 from ottla.server.metadata import active_controller
 from ottla.server.metadata.quorum import Quorum
-from ottla.wire.errors import DuplicateBrokerRegistration, NotController
+from ottla.wire.errors import DuplicateBrokerRegistration, NotController, RequestTimedOut
 from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest
@@ -35,6 +37,15 @@ CALLS_PER_ELEMENT_MAX = 20
 """In one turn of the loop, of a decision that makes `COUNT` changes: what their replay takes, and no more."""
 SHARE_MAX = 0.25
 """Of all calls that a decision takes, in one turn."""
+
+
+class SkippingClock(HostClock):
+    """A clock that a test moves on."""
+
+    skipped_s = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.skipped_s
 
 
 @pytest.fixture
@@ -181,6 +192,34 @@ def test_a_decision_that_nobody_waits_for_any_more_is_not_begun(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("pauses")
+def test_a_decision_whose_time_is_up_before_its_turn_is_not_begun(tmp_path: Path) -> None:
+    released = False
+
+    def held(state: ControllerState) -> Steps[Result[None]]:
+        while not released:
+            yield
+        return Result(None)
+
+    async def test() -> None:
+        nonlocal released
+        clock = SkippingClock()
+        async with Node(tmp_path, clock=clock) as quorum:
+            await start_broker(quorum)
+            broker: Any = SimpleNamespace(quorum=quorum)
+            holding = await paused(quorum, held)
+            with pytest.raises(RequestTimedOut, match="within 20 ms"):
+                await decide(broker, creation(1), timeout_ms=20)
+            clock.skipped_s += 1
+            waiting = asyncio.create_task(decide(broker, lambda _: Result("in time"), timeout_ms=20_000))
+            released = True
+            await holding
+            assert await waiting == "in time"
+            assert not quorum.image.topics
+
+    run(test)
+
+
+@pytest.mark.usefixtures("pauses")
 def test_an_error_in_the_middle_of_a_decision_changes_nothing_and_the_next_one_is_made(
     tmp_path: Path,
 ) -> None:
@@ -226,15 +265,6 @@ def test_records_of_the_quorum_may_come_between_the_steps_of_a_decision(
             assert len(quorum.image.topics) == 50
 
     run(test)
-
-
-class SkippingClock(HostClock):
-    """A clock that a test moves on."""
-
-    skipped_s = 0.0
-
-    def monotonic(self) -> float:
-        return super().monotonic() + self.skipped_s
 
 
 @pytest.mark.usefixtures("pauses")

@@ -13,9 +13,8 @@ from ottla.log.directories.log_directories import LogDirectories
 from ottla.log.directories.log_loader import SurveyedDirectory, survey
 from ottla.log.directories.properties import CLEAN_SHUTDOWN
 from ottla.server.broker import Broker
-from ottla.server.coordinators.groups import flush_soon
 from ottla.server.handlers.auto_create import create_in_background
-from ottla.server.replicas.partition import Partition
+from ottla.server.replicas.partition import Partition, flush_soon
 from ottla.testing.world import World
 from ottla.testing.world.disk import SimulatedDisk, crash_states
 from ottla.testing.world.loop import WorldLoop
@@ -256,7 +255,7 @@ def _killed_with_work_under_way() -> tuple[weakref.ref[WorldLoop], weakref.ref[L
 
         async def begin(broker: Broker) -> None:
             (partition,) = [one for one in broker.partitions if one.topic == "kept"]
-            flush_soon(broker, partition)
+            flush_soon(broker, partition.topic, partition.index)
             create_in_background(broker, ["another"])
 
         async def story() -> tuple[weakref.ref[WorldLoop], weakref.ref[LogDirectories]]:

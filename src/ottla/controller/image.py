@@ -15,6 +15,7 @@ from ottla.controller.image_delta import ConfigResource, ImageDelta
 from ottla.controller.registrations import (
     BrokerRegistration,
     ControllerRegistration,
+    Endpoint,
     InvalidMetadata,
     PartitionRegistration,
     Topic,
@@ -152,6 +153,13 @@ class ClusterImage:
         """A partition by the name or the id of its topic."""
         found = self.topics_by_name.get(topic) if isinstance(topic, str) else self.topics.get(topic)
         return None if found is None else found.partitions.get(index)
+
+    def alive_endpoint(self, broker_id: int, listener_name: str) -> Endpoint | None:
+        """The endpoint on a listener of a broker that is not fenced."""
+        registration = self.brokers.get(broker_id)
+        if registration is None or registration.fenced:
+            return None
+        return registration.endpoint(listener_name)
 
     def config(self, resource_type: int, name: str) -> dict[str, str]:
         """The settings of a resource that are in the log. Not to be changed."""

@@ -19,7 +19,7 @@ from ottla.coordinator.runtime import Coordinator
 from ottla.records.batch import Codec
 from ottla.server.broker import GROUPS_TOPIC, Broker
 from ottla.server.coordinators.requests import CoordinatorRequests
-from ottla.server.replicas.partition import flush_partition
+from ottla.server.replicas.partition import flush_soon
 from ottla.wire.messages import group_records
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class GroupCoordinator:
             clock=broker.clock,
             slices=broker.slices,
             write_timeout_ms=broker.config.int_of("offsets.commit.timeout.ms"),
-            flush=lambda partition: flush_soon(broker, partition),
+            flush=lambda partition: flush_soon(broker, partition.topic, partition.index),
             run_effect=_no_effects,
             codec=Codec(broker.config.int_of("offsets.topic.compression.codec")),
         )
@@ -95,13 +95,6 @@ def internal_partition_count(broker: Broker, topic: str, setting: str) -> int:
 
 def hosted_partitions(broker: Broker, topic: str) -> list[HostedPartition]:
     return list(broker.partitions.by_name.get(topic, {}).values())
-
-
-def flush_soon(broker: Broker, partition: HostedPartition) -> None:
-    """Flush a partition in the background; its high watermark moves after that."""
-    found = broker.partitions.get(partition.topic, partition.index)
-    if found is not None:
-        broker.in_background(flush_partition(broker.directories, found))
 
 
 def _no_effects(_index: int, effect: Any) -> None:

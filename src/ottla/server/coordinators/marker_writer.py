@@ -14,9 +14,9 @@ from ottla.coordinator.transactions.states import TopicPartition
 from ottla.records.control import end_txn_marker
 from ottla.records.validate import Origin
 from ottla.server.broker import GROUPS_TOPIC
-from ottla.server.coordinators.groups import flush_soon
 from ottla.server.net.long_requests import Steps
 from ottla.server.replicas.outcome_wait import Append, OutcomeWait
+from ottla.server.replicas.partition import flush_soon
 from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import (
     CoordinatorLoadInProgress,
@@ -127,7 +127,7 @@ def _wait(
     for append in waiting:
         log = append.partition.log
         if log is not None and log.is_flush_due:
-            flush_soon(broker, append.partition)
+            flush_soon(broker, append.partition.topic, append.partition.index)
     wait.check_all()  # a marker of an earlier step may be committed since its append: nothing else notices
     response: Outcomes | PendingResponse = wait.pending.response_or_self()
     return response

@@ -19,7 +19,7 @@ from ottla.coordinator.transactions.shard import TransactionShard
 from ottla.coordinator.transactions.states import TopicPartition, by_topic
 from ottla.log.producer_state import VerificationGuard
 from ottla.server.broker import TRANSACTIONS_TOPIC
-from ottla.server.handlers.common import hosted_partition
+from ottla.server.replicas.partition import hosted_partition
 from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import (
     ConcurrentTransactions,

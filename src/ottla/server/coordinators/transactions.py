@@ -14,11 +14,12 @@ from ottla.coordinator.transactions.markers import SendMarkers
 from ottla.coordinator.transactions.settings import TransactionSettings
 from ottla.coordinator.transactions.shard import TransactionShard
 from ottla.server.broker import TRANSACTIONS_TOPIC, Broker
-from ottla.server.coordinators.groups import flush_soon, hosted_partitions, internal_partition_count
+from ottla.server.coordinators.groups import hosted_partitions, internal_partition_count
 from ottla.server.coordinators.marker_sender import MarkerSender, MarkerTargets
 from ottla.server.coordinators.requests import CoordinatorRequests
 from ottla.server.coordinators.transaction_verification import Verification
 from ottla.server.peers.broker_channels import BrokerChannels
+from ottla.server.replicas.partition import flush_soon
 from ottla.wire.messages import transaction_records
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class TransactionCoordinator:
             clock=broker.clock,
             slices=broker.slices,
             write_timeout_ms=broker.config.int_of("request.timeout.ms"),
-            flush=lambda partition: flush_soon(broker, partition),
+            flush=lambda partition: flush_soon(broker, partition.topic, partition.index),
             run_effect=self._run_effect,
         )
         self.requests = CoordinatorRequests(self.coordinator)

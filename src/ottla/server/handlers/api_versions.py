@@ -46,8 +46,8 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext)
     return response
 
 
-def unsupported_version_response(broker: Broker) -> ApiVersionsResponse:
-    """The answer, in version 0, to a client that speaks a newer ApiVersions than we do."""
+def answer_unsupported(_broker: Broker) -> ApiVersionsResponse:
+    """A client reads version 0 of ApiVersions whatever it asked for, and our range in it."""
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_range(KEY, False)])
 
 
@@ -89,4 +89,4 @@ def _add_features(broker: Broker, response: ApiVersionsResponse, *, has_level_ze
     response.finalized_features_epoch = broker.image.offset
 
 
-API = Api(KEY, handle)
+API = Api(KEY, handle, answer_unsupported=answer_unsupported)

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ottla.detached import detach
 from ottla.server.peers.controller_channel import ControllerIsHere
-from ottla.server.replicas.partition import Partition, not_hosted_error
 from ottla.wire.errors import RequestTimedOut
 from ottla.wire.frame import SIZE_BYTES, read_response, request_frame
 
 if TYPE_CHECKING:
-    from ottla.controller.registrations import Endpoint, PartitionRegistration
+    from ottla.controller.registrations import PartitionRegistration
     from ottla.controller.result import Decided, Decision
     from ottla.controller.state import ControllerState
     from ottla.server.broker import Broker
@@ -56,21 +55,13 @@ def leader_endpoints(
     """Where these leaders are reached on a listener, as the response's own class of endpoints."""
     endpoints = []
     for leader_id in sorted(leader_ids):
-        endpoint = alive_endpoint(broker, leader_id, listener_name)
+        endpoint = broker.image.alive_endpoint(leader_id, listener_name)
         if endpoint is not None:
             rack = broker.image.brokers[leader_id].rack
             endpoints.append(
                 node_endpoint_class(node_id=leader_id, host=endpoint.host, port=endpoint.port, rack=rack)
             )
     return endpoints
-
-
-def alive_endpoint(broker: Broker, broker_id: int, listener_name: str) -> Endpoint | None:
-    """Where a broker that is not fenced is reached on a listener."""
-    registration = broker.image.brokers.get(broker_id)
-    if registration is None or registration.fenced:
-        return None
-    return registration.endpoint(listener_name)
 
 
 class Reach:
@@ -112,14 +103,6 @@ def random_alive_broker(broker: Broker) -> int:
     if not alive:
         return -1
     return alive[broker.random.below(len(alive))]
-
-
-def hosted_partition(broker: Broker, topic: str, index: int) -> Partition:
-    """A partition that this node has a replica of, or the error that says why not."""
-    partition = broker.partitions.get(topic, index)
-    if partition is None:
-        raise not_hosted_error(topic, index, is_known=broker.image.partition(topic, index) is not None)
-    return partition
 
 
 def is_controller_listener(broker: Broker, context: RequestContext) -> bool:

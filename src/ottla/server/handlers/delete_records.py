@@ -14,11 +14,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.controller.topic_names import is_internal
-from ottla.server.handlers.common import hosted_partition
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
 from ottla.server.replicas.outcome_wait import OutcomeWait
-from ottla.server.replicas.partition import Partition
+from ottla.server.replicas.partition import Partition, hosted_partition
 from ottla.waiting.tasks import completion_of
 from ottla.wire.errors import (
     ErrorCode,

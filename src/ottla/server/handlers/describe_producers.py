@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.controller.topic_names import why_invalid
-from ottla.server.handlers.common import hosted_partition
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import REPEATS_MAX, Steps, distinct
+from ottla.server.replicas.partition import hosted_partition
 from ottla.wire.errors import InvalidTopicException, KafkaError, KafkaStorageError, UnknownTopicOrPartition
 from ottla.wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 

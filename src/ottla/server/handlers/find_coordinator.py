@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from ottla.coordinator.partitioning import partition_for
 from ottla.server.broker import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.server.handlers.auto_create import create_in_background
-from ottla.server.handlers.common import alive_endpoint
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
 from ottla.wire.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError
@@ -53,7 +52,7 @@ def handle(
 def _find(broker: Broker, key_type: int, key: str, listener: str) -> _Coordinator:
     try:
         node_id = _leader(broker, key_type, key)
-        endpoint = alive_endpoint(broker, node_id, listener)
+        endpoint = broker.image.alive_endpoint(node_id, listener)
         if endpoint is None:
             raise CoordinatorNotAvailable("The coordinator is not available.")
     except KafkaError as error:

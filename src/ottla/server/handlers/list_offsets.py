@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ottla.log.log import Log
 from ottla.log.timestamp_search import BatchSearch, TimestampOffset
 from ottla.records.validate import BYTES_AT_ONCE, TakesLong
-from ottla.server.handlers.common import hosted_partition
 from ottla.server.handlers.unexpected_errors import error_of
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
-from ottla.server.replicas.partition import Partition
+from ottla.server.replicas.partition import Partition, hosted_partition
 from ottla.wire.errors import (
     ErrorCode,
     InvalidRequest,

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.server.handlers.common import hosted_partition
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
+from ottla.server.replicas.partition import hosted_partition
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,

@@ -73,7 +73,8 @@ class Api:
     `express(version)` gives a quick way from frame to frame, if that version has one; where it returns None,
     nothing has happened and the request goes the usual way. `amplifies`: a request of few bytes may have an
     answer of many, and only reads (`answer_memory.py`). `refuse(request, error, version)` makes the response
-    for a KafkaError that `handle` raises.
+    for a KafkaError that `handle` raises. `answer_unsupported`: the answer, in version 0, to a request of a
+    version that is not served; without it the connection is closed.
     """
 
     key: int
@@ -83,6 +84,7 @@ class Api:
     handle_at_controller: Handle | None = None
     amplifies: bool = False
     refuse: Refuse | None = None
+    answer_unsupported: Callable[[Broker], Struct] | None = None
 
     @property
     def answer(self) -> Handle:
@@ -267,6 +269,9 @@ class Dispatcher:
         self._handlers: dict[int, Handler] = {}
         self._expresses: dict[int, Callable[[int], Express | None]] = {}
         self._forwarding: dict[int, Forwarding] = {}
+        self._unsupported_answers = {
+            api.key: api.answer_unsupported for api in handlers if api.answer_unsupported is not None
+        }
         self._amplifying = {api.key for api in handlers if api.amplifies}
         for api in handlers:
             if listener_kind in apis.API_BY_KEY[api.key].listeners:
@@ -406,15 +411,10 @@ class Dispatcher:
                 route = self._direct_route(key, version)
             self._routes[key << 16 | version] = route
             return route
-        if key == apis.API_VERSIONS:
-            # A too new ApiVersions request is answered in version 0, the one that every client reads.
-            from ottla.server.handlers.api_versions import unsupported_version_response
-
+        answer_unsupported = self._unsupported_answers.get(key)
+        if answer_unsupported is not None:
             self._answer_later(
-                connection,
-                _Route(handler.handle, key, 0),
-                unsupported_version_response(self._broker),
-                correlation_id,
+                connection, _Route(handler.handle, key, 0), answer_unsupported(self._broker), correlation_id
             )
             return None
         connection.close(

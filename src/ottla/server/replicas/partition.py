@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.controller.topic_names import is_internal
 from ottla.log.config import FLUSH_MESSAGES_NEVER
@@ -18,6 +18,7 @@ from ottla.log.log import Appended, CheckedBatch, Log
 from ottla.log.producer_state import VerificationGuard
 from ottla.records.validate import Origin
 from ottla.replication.leader import AcceptedChange, Leadership, Proposal
+from ottla.server.parts import HasBackground, HasDirectories, HasImage, HasPartitions
 from ottla.waiting.watch_list import WatchList
 from ottla.wire import uuid
 from ottla.wire.errors import (
@@ -298,6 +299,29 @@ class Partitions:
         if not partitions:
             del self.by_name[partition.topic]
             del self.by_id[partition.topic_id]
+
+
+class HostedParts(HasImage, HasPartitions, Protocol):
+    """The parts of a node that `hosted_partition` looks in."""
+
+
+class FlushingParts(HasPartitions, HasDirectories, HasBackground, Protocol):
+    """The parts of a node that `flush_soon` flushes with."""
+
+
+def hosted_partition(parts: HostedParts, topic: str, index: int) -> Partition:
+    """A partition that this node has a replica of, or the error that says why not."""
+    partition = parts.partitions.get(topic, index)
+    if partition is None:
+        raise not_hosted_error(topic, index, is_known=parts.image.partition(topic, index) is not None)
+    return partition
+
+
+def flush_soon(parts: FlushingParts, topic: str, index: int) -> None:
+    """Flush a partition in the background; its high watermark moves after that."""
+    partition = parts.partitions.get(topic, index)
+    if partition is not None:
+        parts.in_background(flush_partition(parts.directories, partition))
 
 
 async def flush_partition(directories: LogDirectories, partition: Partition) -> bool:

@@ -18,7 +18,7 @@ from ottla.replication.isr_changes import IsrChanges
 from ottla.replication.leader import BrokerStatus, Leadership
 from ottla.replication.selector import LEADER, RACK_AWARE, nearest_replica
 from ottla.replication.throttle import Throttle, throttled_partitions
-from ottla.server.handlers.common import alive_endpoint
+from ottla.server.replicas.partition import flush_soon
 
 if TYPE_CHECKING:
     from ottla.controller.registrations import PartitionRegistration
@@ -120,9 +120,7 @@ class Replication:
                 end_offset=log.log_end_offset,
             )
         if log.is_flush_due:
-            from ottla.server.coordinators.groups import flush_soon
-
-            flush_soon(self._broker, partition)
+            flush_soon(self._broker, partition.topic, partition.index)
         partition.advance(log.log_end_offset)
 
     def follow(self, partition: Partition) -> None:
@@ -232,7 +230,7 @@ class Replication:
         racks = {
             replica: broker.image.brokers[replica].rack
             for replica in partition.replicas
-            if alive_endpoint(broker, replica, listener) is not None
+            if broker.image.alive_endpoint(replica, listener) is not None
         }
         return nearest_replica(rack, broker.node_id, leadership.readable(offset), racks)
 

@@ -102,6 +102,6 @@ def test_software_that_is_not_named_properly_is_refused(name: str, version: str)
 
 
 def test_a_request_that_is_too_new_learns_the_versions_of_this_api() -> None:
-    response = as_sent(api_versions.unsupported_version_response(broker_of(image_of())), 0)
+    response = as_sent(api_versions.answer_unsupported(broker_of(image_of())), 0)
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert ranges(response) == {18: (0, 4)}

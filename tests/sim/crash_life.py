@@ -17,8 +17,8 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
+from ottla.log.checkpoints import Partition
 from ottla.log.config import LogConfig
-from ottla.log.directories.checkpoints import Partition
 from ottla.log.directories.log_directories import DirectoriesConfig, LogDirectories
 from ottla.log.directories.properties import MetaProperties, write_meta
 from ottla.log.log import Log

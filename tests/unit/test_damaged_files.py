@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.damage import damaged, within_memory
 
 from ottla.controller.bootstrap import bootstrap_checkpoint, default_bootstrap_records, read_bootstrap
-from ottla.log.directories import checkpoints
+from ottla.log import checkpoints
 from ottla.log.directories.properties import (
     DirectoryError,
     MetaProperties,

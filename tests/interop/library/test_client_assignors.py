@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from ottla.client.core.assignors import Assignor, assignors_of
-from ottla.client.core.membership.subscription import (
+from ottla.client.core.metadata import ClusterView, Node, PartitionView, TopicView
+from ottla.client.core.subscription import (
     MemberSubscription,
     encode_assignment,
     encode_subscription,
 )
-from ottla.client.core.metadata import ClusterView, Node, PartitionView, TopicView
 from ottla.client.values import TopicPartition
 from tests.interop import peers
 

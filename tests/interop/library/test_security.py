@@ -14,9 +14,10 @@ import pytest
 
 import ottla
 from ottla.client.config import AdminSettings
+from ottla.client.connection_options import ConnectionOptions, Conversation
 from ottla.client.errors import AuthenticationFailed, ClientError, Disconnected, TlsFailed
 from ottla.client.net.cluster import Cluster
-from ottla.client.net.connection import ConnectionOptions, Conversation, Link
+from ottla.client.net.connection import Link
 from ottla.client.security import Plain
 from ottla.host import HostClock, HostNetwork, HostRandom
 from ottla.wire.messages.metadata import MetadataRequest

@@ -12,7 +12,7 @@ from ottla.cli import main
 from ottla.cli.logs.contents import UnknownFile, contents_of
 from ottla.cli.logs.verification import verify
 from ottla.host import HostDisk
-from ottla.log.directories import checkpoints
+from ottla.log import checkpoints
 from ottla.log.index import OffsetIndex
 from ottla.records.batch import Codec
 from ottla.records.record import Record, build_batch

@@ -10,8 +10,8 @@ from typing import Any
 from tests.unit.log.support import START_MS, FakeClock, FaultyDisk
 
 from ottla.host import HostRandom
+from ottla.log import checkpoints
 from ottla.log.config import LogConfig
-from ottla.log.directories import checkpoints
 from ottla.log.directories.log_directories import DirectoriesConfig, LogDirectories
 from ottla.log.directories.log_directory import LogDirectory
 from ottla.log.directories.properties import MetaProperties, write_meta

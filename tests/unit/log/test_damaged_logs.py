@@ -17,8 +17,8 @@ from tests.unit.damage import damaged, within_memory
 from tests.unit.log.support import START_MS, FakeClock, append, batch, end_transaction, produced, read_all
 
 from ottla.host import HostRandom
+from ottla.log import checkpoints
 from ottla.log.config import LogConfig
-from ottla.log.directories import checkpoints
 from ottla.log.directories.log_directories import DirectoriesConfig, LogDirectories
 from ottla.log.directories.properties import (
     CLEAN_SHUTDOWN,

@@ -14,9 +14,9 @@ import pytest
 from tests.unit.log.node_support import COMPACT, TOPIC_ID, Node, content, put, run
 from tests.unit.log.support import START_MS, Bench, append, batch, end_transaction, produced, read_all
 
+from ottla.log import checkpoints
+from ottla.log.checkpoints import Partition
 from ottla.log.config import LogConfig
-from ottla.log.directories import checkpoints
-from ottla.log.directories.checkpoints import Partition
 from ottla.log.directories.log_directories import LogDirectories
 from ottla.log.index import RELATIVE_OFFSET_MAX
 from ottla.log.log import Log

@@ -14,7 +14,8 @@ from typing import Any
 
 from ottla.cli.records.values import TEXT, BadValue, Kind, to_base64
 from ottla.host import HostDisk, map_for_reading
-from ottla.log.directories import checkpoints, properties
+from ottla.log import checkpoints
+from ottla.log.directories import properties
 from ottla.log.index import OffsetIndex, TimeIndex
 from ottla.log.leader_epochs import CHECKPOINT_NAME, EpochCache
 from ottla.log.producer_state import decode_snapshot

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ottla.client.config import CommonSettings
+from ottla.client.connection_options import ConnectionOptions
 from ottla.client.core.backoff import Backoff
 from ottla.client.core.metadata import ClusterView, Node
 from ottla.client.errors import (
@@ -26,7 +27,7 @@ from ottla.client.errors import (
     TimedOut,
     TlsFailed,
 )
-from ottla.client.net.connection import ConnectionOptions, Link
+from ottla.client.net.connection import Link
 from ottla.client.net.node_connection import Lane, LaneSettings, shared
 from ottla.client.security import connection_options_for
 from ottla.ports import Clock, Network, Random

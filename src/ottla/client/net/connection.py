@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
+from ottla.client.connection_options import ConnectionOptions
 from ottla.client.errors import (
     AuthenticationFailed,
     ClientError,
@@ -38,37 +37,11 @@ from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResp
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 
-ANSWER_BYTES_MAX = 512 * 1024 * 1024
 RECEIVE_BYTES = 64 * 1024
 _NO_ROOM = memoryview(b"")
 """Nothing is received before a connection is made, or after: tries that fail leave little behind."""
 _TLS_ALERT = b"\x15\x03"
 _API_VERSIONS_FIRST = 3
-
-
-class Conversation(Protocol):
-    """The client's side of one SASL exchange."""
-
-    def start(self) -> bytes:
-        """What is sent first."""
-
-    def step(self, challenge: bytes) -> bytes | None:
-        """What follows an answer of the server; None at the end. AuthenticationFailed where it lies."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionOptions:
-    """How to connect: the same for every connection of a client."""
-
-    client_id: str | None = None
-    tls: Callable[[], ssl.SSLContext] | None = None
-    server_hostname: str | None = None
-    sasl_mechanism: str | None = None
-    conversation: Callable[[str], Awaitable[Conversation]] | None = None
-    """Makes the exchange with a server, by its host name."""
-    send_buffer_bytes: int = -1
-    receive_buffer_bytes: int = -1
-    answer_bytes_max: int = ANSWER_BYTES_MAX
 
 
 class _PendingRequest:

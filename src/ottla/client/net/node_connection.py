@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from ottla.client.connection_options import ConnectionOptions
 from ottla.client.core.backoff import Backoff
 from ottla.client.core.metadata import Node
 from ottla.client.errors import ClientError, Closed, Disconnected, LinkLost, NodeUnknown
-from ottla.client.net.connection import ConnectionOptions, Link
+from ottla.client.net.connection import Link
 from ottla.ports import Clock, Network
 from ottla.wire.errors import KafkaError
 from ottla.wire.message import Message

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from ottla.client.config import CommonSettings
-from ottla.client.net.connection import ConnectionOptions, Conversation
+from ottla.client.connection_options import ConnectionOptions, Conversation
 from ottla.client.security.conversations import OAuthBearer, Plain, Scram
 from ottla.client.security.login import login_of
 from ottla.ports import Clock, Network, Random

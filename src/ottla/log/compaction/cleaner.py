@@ -18,10 +18,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from ottla.log import checkpoints
+from ottla.log.checkpoints import CheckpointError, CheckpointFile, Partition
 from ottla.log.compaction.rewriter import CleaningReport, Compaction, Steps, advance
 from ottla.log.compaction.rules import Dirt, TransactionTracker, group_segments, last_records, measure
-from ottla.log.directories import checkpoints
-from ottla.log.directories.checkpoints import CheckpointError, CheckpointFile, Partition
 from ottla.log.log import Log
 from ottla.log.offload import outlast
 from ottla.log.segment import LogDamaged, Segment

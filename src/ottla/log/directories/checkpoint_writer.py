@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
+from ottla.log import checkpoints
+from ottla.log.checkpoints import CheckpointFile, Partition
 from ottla.log.compaction.cleaner import Cleaner
-from ottla.log.directories import checkpoints
-from ottla.log.directories.checkpoints import CheckpointFile, Partition
 from ottla.log.directories.disk_errors import DiskErrors
 from ottla.log.directories.hosted_logs import HostedLogs
 from ottla.log.directories.log_directory import LogDirectory

@@ -10,9 +10,9 @@ import logging
 from collections.abc import Callable
 
 from ottla.failures import Failures
+from ottla.log import checkpoints
+from ottla.log.checkpoints import Partition
 from ottla.log.compaction.cleaner import Cleaner
-from ottla.log.directories import checkpoints
-from ottla.log.directories.checkpoints import Partition
 from ottla.log.directories.hosted_logs import DamagedLog, HostedLogs
 from ottla.log.directories.log_directory import LogDirectory
 from ottla.log.directories.names import Kind, name_of

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from ottla.log.checkpoints import Partition
 from ottla.log.compaction.cleaner import directory_of
-from ottla.log.directories.checkpoints import Partition
 from ottla.log.directories.log_directory import LogDirectory
 from ottla.log.directories.log_table import LogTable
 from ottla.log.directories.names import Kind, name_of

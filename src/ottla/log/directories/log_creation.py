@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from ottla.log.checkpoints import Partition
 from ottla.log.compaction.cleaner import directory_of
-from ottla.log.directories.checkpoints import Partition
 from ottla.log.directories.disk_errors import DiskErrors
 from ottla.log.directories.hosted_logs import HostedLogs
 from ottla.log.directories.log_directory import LogDirectory

@@ -19,11 +19,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ottla.failures import Failures
+from ottla.log import checkpoints
+from ottla.log.checkpoints import Partition
 from ottla.log.compaction.cleaner import Cleaner, CleanerConfig, directory_of
 from ottla.log.config import LogConfig
-from ottla.log.directories import checkpoints
 from ottla.log.directories.checkpoint_writer import CheckpointWriter
-from ottla.log.directories.checkpoints import Partition
 from ottla.log.directories.description import DirectoryReport, describe
 from ottla.log.directories.disk_errors import DiskErrors
 from ottla.log.directories.hosted_logs import HostedLogs

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ottla.log.directories.checkpoints import CheckpointFile
+from ottla.log.checkpoints import CheckpointFile
 from ottla.log.directories.names import METADATA_LOG
 from ottla.log.directories.properties import (
     META_PROPERTIES,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ottla.log.checkpoints import Partition
 from ottla.log.config import LogConfig
-from ottla.log.directories.checkpoints import Partition
 from ottla.log.directories.log_directory import LogDirectory
 from ottla.log.directories.properties import PARTITION_METADATA, format_partition_metadata
 from ottla.log.log import Log

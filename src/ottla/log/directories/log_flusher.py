@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from ottla.log.directories import checkpoints
+from ottla.log import checkpoints
 from ottla.log.directories.checkpoint_writer import CheckpointWriter
 from ottla.log.directories.disk_errors import DiskErrors
 from ottla.log.directories.hosted_logs import HostedLogs

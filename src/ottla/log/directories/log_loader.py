@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ottla import properties
+from ottla.log import checkpoints
+from ottla.log.checkpoints import CheckpointError, Partition
 from ottla.log.config import LogConfig
-from ottla.log.directories import checkpoints
-from ottla.log.directories.checkpoints import CheckpointError, Partition
 from ottla.log.directories.names import METADATA_LOG, Kind, parse_name
 from ottla.log.directories.properties import (
     CLEAN_SHUTDOWN,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from ottla.log.checkpoints import Partition
 from ottla.log.compaction.cleaner import directory_of
-from ottla.log.directories.checkpoints import Partition
 from ottla.log.log import Log
 
 _MISSING: Any = object()

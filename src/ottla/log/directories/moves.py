@@ -14,10 +14,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from ottla.log import checkpoints
+from ottla.log.checkpoints import Partition
 from ottla.log.compaction.cleaner import Cleaner, directory_of
-from ottla.log.directories import checkpoints
 from ottla.log.directories.checkpoint_writer import CheckpointWriter
-from ottla.log.directories.checkpoints import Partition
 from ottla.log.directories.disk_errors import DiskErrors
 from ottla.log.directories.hosted_logs import HostedLogs
 from ottla.log.directories.log_directory import LogDirectory

@@ -11,7 +11,7 @@ import re
 from enum import Enum
 from typing import NamedTuple
 
-from ottla.log.directories.checkpoints import Partition
+from ottla.log.checkpoints import Partition
 
 METADATA_LOG = "__cluster_metadata-0"
 NAME_LENGTH_MAX = 255

@@ -13,10 +13,10 @@ import asyncio
 from collections.abc import Callable
 
 from ottla.detached import mark_retrieved
+from ottla.log import checkpoints
+from ottla.log.checkpoints import Partition
 from ottla.log.compaction.cleaner import Cleaner
-from ottla.log.directories import checkpoints
 from ottla.log.directories.checkpoint_writer import CheckpointWriter
-from ottla.log.directories.checkpoints import Partition
 from ottla.log.directories.disk_errors import DiskErrors
 from ottla.log.directories.hosted_logs import HostedLogs
 from ottla.log.flush import NotOpened, opening_error

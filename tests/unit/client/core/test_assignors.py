@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from ottla.client.core.assignors import assignors_of
 from ottla.client.core.assignors.sticky import decode_claim, encode_claim
-from ottla.client.core.membership.subscription import MemberSubscription
 from ottla.client.core.metadata import ClusterView, Node, PartitionView, TopicView
+from ottla.client.core.subscription import MemberSubscription
 from ottla.client.errors import ConfigError
 from ottla.client.values import TopicPartition
 

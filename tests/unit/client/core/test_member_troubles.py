@@ -19,7 +19,7 @@ from tests.unit.client.core.test_membership import (
 from ottla.client.core.assignors.ranges import Range
 from ottla.client.core.membership import Change, Fail, MemberSettings, Notify, Send
 from ottla.client.core.membership.classic import ClassicMembership
-from ottla.client.core.membership.subscription import MemberSubscription, encode_subscription
+from ottla.client.core.subscription import MemberSubscription, encode_subscription
 from ottla.wire.errors import ErrorCode, MalformedMessage, TopicAuthorizationFailed
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupResponse

@@ -12,14 +12,14 @@ from ottla.client.core.assignors import assignors_of
 from ottla.client.core.membership import Change, Fail, MemberSettings, Notify, RefreshMetadata, Send
 from ottla.client.core.membership.classic import ClassicMembership
 from ottla.client.core.membership.consumer import ConsumerMembership
-from ottla.client.core.membership.subscription import (
+from ottla.client.core.metadata import ClusterView, Node, PartitionView, TopicView
+from ottla.client.core.subscription import (
     MemberSubscription,
     decode_assignment,
     decode_subscription,
     encode_assignment,
     encode_subscription,
 )
-from ottla.client.core.metadata import ClusterView, Node, PartitionView, TopicView
 from ottla.client.values import TopicPartition
 from ottla.wire.errors import ErrorCode, FencedInstanceId, MalformedMessage
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse

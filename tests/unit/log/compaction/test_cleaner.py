@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from tests.unit.log.support import START_MS, Bench, FaultyDisk, append, end_transaction, produced, read_all
 
 from ottla.host import HostRandom
+from ottla.log import checkpoints
 from ottla.log.compaction.cleaner import Cleaner, CleanerConfig
 from ottla.log.config import LogConfig
-from ottla.log.directories import checkpoints
 from ottla.log.log import Log
 from ottla.ports import Buffer
 from ottla.records.batch import BatchHeader, Codec, iterate_headers

@@ -22,9 +22,8 @@ from tests.unit.log.node_support import (
 )
 from tests.unit.log.support import append, batch, read_all
 
-from ottla.log import flush
+from ottla.log import checkpoints, flush
 from ottla.log.config import LogConfig
-from ottla.log.directories import checkpoints
 from ottla.log.directories.properties import (
     CLEAN_SHUTDOWN,
     PARTITION_METADATA,

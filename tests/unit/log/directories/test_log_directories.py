@@ -20,7 +20,7 @@ from tests.unit.log.node_support import (
 )
 from tests.unit.log.support import START_MS, append, batch
 
-from ottla.log.directories import checkpoints
+from ottla.log import checkpoints
 from ottla.log.directories.properties import (
     CLEAN_SHUTDOWN,
     META_PROPERTIES,

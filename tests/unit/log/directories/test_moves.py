@@ -18,8 +18,8 @@ from tests.unit.log.node_support import (
 )
 from tests.unit.log.support import append, batch, produced, read_all
 
+from ottla.log import checkpoints
 from ottla.log.config import LogConfig
-from ottla.log.directories import checkpoints
 from ottla.log.directories.log_directories import LogDirectories
 from ottla.log.log import Log
 from ottla.log.segment import Segment

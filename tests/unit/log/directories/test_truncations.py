@@ -13,8 +13,8 @@ import pytest
 from tests.unit.log.node_support import COMPACT, TOPIC_ID, Node, is_there, run
 from tests.unit.log.support import START_MS, Bench, FaultyDisk, append, batch, produced, read_all
 
+from ottla.log import checkpoints
 from ottla.log.config import LogConfig
-from ottla.log.directories import checkpoints
 from ottla.log.directories.log_directories import LogDirectories
 from ottla.log.directories.properties import CLEAN_SHUTDOWN
 from ottla.log.log import Log

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.server.handlers.support import RunningNode
 
-from ottla.log.directories import checkpoints
+from ottla.log import checkpoints
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.delete_records import DeleteRecordsRequest
 

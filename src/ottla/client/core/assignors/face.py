@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from ottla.client.core.assignors.order import texts_in_hash_order
-from ottla.client.core.membership.subscription import MemberSubscription
 from ottla.client.core.metadata import ClusterView
+from ottla.client.core.subscription import MemberSubscription
 from ottla.client.values import TopicPartition
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from ottla.client.core.assignors.face import Assigned, Topics
 from ottla.client.core.assignors.order import in_hash_order, partition_hash, table_size, text_order
 from ottla.client.core.assignors.racks import Racks
-from ottla.client.core.membership.subscription import MemberSubscription
+from ottla.client.core.subscription import MemberSubscription
 from ottla.client.values import TopicPartition
 
 Previous = Mapping[TopicPartition, tuple[str, int]]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ottla.client.core.assignors.face import Topics, racks_matter
-from ottla.client.core.membership.subscription import MemberSubscription
+from ottla.client.core.subscription import MemberSubscription
 from ottla.client.values import TopicPartition
 
 

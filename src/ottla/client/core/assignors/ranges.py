@@ -12,8 +12,8 @@ from typing import Literal
 
 from ottla.client.core.assignors.face import Assigned, Topics, in_order, racks_matter
 from ottla.client.core.assignors.order import text_order
-from ottla.client.core.membership.subscription import MemberSubscription
 from ottla.client.core.metadata import ClusterView
+from ottla.client.core.subscription import MemberSubscription
 from ottla.client.values import TopicPartition
 
 

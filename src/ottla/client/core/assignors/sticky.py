@@ -16,8 +16,8 @@ from ottla.client.core.assignors.face import Assigned, Topics, in_order
 from ottla.client.core.assignors.general import General
 from ottla.client.core.assignors.order import texts_computed
 from ottla.client.core.assignors.racks import Racks
-from ottla.client.core.membership.subscription import MemberSubscription
 from ottla.client.core.metadata import ClusterView
+from ottla.client.core.subscription import MemberSubscription
 from ottla.client.values import TopicPartition
 
 _NO_GENERATION = -1

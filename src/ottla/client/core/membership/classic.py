@@ -25,7 +25,7 @@ from ottla.client.core.membership.interface import (
     RefreshMetadata,
     Send,
 )
-from ottla.client.core.membership.subscription import (
+from ottla.client.core.subscription import (
     MemberSubscription,
     decode_assignment,
     decode_subscription,

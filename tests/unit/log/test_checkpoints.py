@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.host import HostDisk
-from ottla.log.directories import checkpoints
+from ottla.log import checkpoints
 
 TOPICS = st.text("abcXYZ019._-", min_size=1, max_size=20)
 OFFSETS = st.dictionaries(st.tuples(TOPICS, st.integers(0, 2**31 - 1)), st.integers(0, 2**63 - 1))

@@ -11,12 +11,15 @@ from array import array
 from itertools import accumulate
 from typing import Any
 
-import pyarrow as pa
-
 from ottla.records.columns import Binaries, Columns
 from ottla.records.kernel import HEADERS_IN_COLUMNS
 from ottla.records.reader import RecordReader
 from ottla.records.rows import Cells, Lists, Rows
+
+try:
+    import pyarrow as pa
+except ImportError as missing:
+    raise ImportError("Arrow needs pyarrow: install it with `pip install 'ottla[arrow]'`.") from missing
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TOPICS = pa.dictionary(pa.int32(), pa.string())

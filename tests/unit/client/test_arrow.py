@@ -17,7 +17,7 @@ from ottla.wire.errors import KafkaError
 
 pa = pytest.importorskip("pyarrow")
 
-from ottla.client.arrow import adopted  # noqa: E402 - it needs pyarrow
+from ottla.client.producer.arrow import adopted  # noqa: E402 - it needs pyarrow
 
 WAIT = 60.0
 

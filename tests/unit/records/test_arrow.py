@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import pairwise
@@ -221,3 +223,12 @@ def test_invalid_columns_are_refused_with_a_message(kernel: Any) -> None:
 
 def test_the_plain_form_is_plain(kernel: ModuleType) -> None:
     assert len({type(module.__spec__.loader) for module in vars(kernel).values()}) == 1
+
+
+@pytest.mark.parametrize("module", ["ottla.records.arrow", "ottla.client.consumer.ranges"])
+def test_the_error_names_the_package_to_install(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for name in {module, "ottla.records.arrow"}:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.raises(ImportError, match=r"pip install 'ottla\[arrow\]'"):
+        importlib.import_module(module)

@@ -142,7 +142,7 @@ class AsyncConsumer(ConsumerCalls[K, V], AwaitedCalls):
 
     async def arrow(self, max_rows: int = 65_536, idle_timeout: float | None = None) -> AsyncIterator[Any]:
         """As `Consumer.arrow`."""
-        from ottla.client.arrow import take_batch
+        from ottla.client.consumer.arrow import take_batch
 
         take = partial(take_batch, self._core.source, max_rows)
         while (batch := await self._core.wait_for(take, idle_timeout)) is not None:

@@ -145,7 +145,7 @@ class Consumer(ConsumerCalls[K, V], BlockingCalls):
 
         Keys and values are bytes: nothing is deserialized, and interceptors are not called.
         """
-        from ottla.client.arrow import take_batch
+        from ottla.client.consumer.arrow import take_batch
 
         take = partial(take_batch, self._core.source, max_rows)
         while (batch := complete(self._core.wait_for(take, idle_timeout))) is not None:

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from ottla.client.calls import complete
 from ottla.client.core.positions import PartitionState, Phase
 from ottla.client.errors import ClientError, TimedOut
@@ -22,6 +20,8 @@ from ottla.wire.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from ottla.wire.uuid import ZERO
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from ottla.client.consumer.consumer import Consumer
 
 BATCH_BYTES_MAX = 4 << 20
@@ -248,7 +248,11 @@ def _cut(batch: pa.RecordBatch, cuts: list[tuple[int, int, int]]) -> pa.RecordBa
         kept.append(batch.slice(begin))
     if not kept:
         return batch.slice(0, 0)
-    return kept[0] if len(kept) == 1 else pa.concat_batches(kept)
+    if len(kept) == 1:
+        return kept[0]
+    from pyarrow import concat_batches
+
+    return concat_batches(kept)
 
 
 def _first_at_least(offsets: memoryview, low: int, high: int, wanted: int) -> int:

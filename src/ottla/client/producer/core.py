@@ -30,8 +30,8 @@ from ottla.client.producer.transactions import TransactionRunner
 from ottla.client.values import GroupMetadata, OffsetAndMetadata
 
 if TYPE_CHECKING:
-    from ottla.client.arrow import TableDelivery
     from ottla.client.core.accumulator import PartitionQueue
+    from ottla.client.producer.arrow import TableDelivery
     from ottla.records.builder import BatchBuilder
 
 log = logging.getLogger(__name__)
@@ -201,7 +201,7 @@ class ProducerCore:
         are not called: keys and values are binary or text columns. `result()` of the delivery waits for the
         brokers' answers; with the producer that is awaited, `await` the delivery.
         """
-        from ottla.client.arrow import built_batches, check_chain
+        from ottla.client.producer.arrow import built_batches, check_chain
 
         self._caller.check_process()
         self._check_may_send()
@@ -234,7 +234,7 @@ class ProducerCore:
         They are sent as they are, but for the fields that are the producer's. It waits as `send` does, and
         returns what `send_arrow` returns.
         """
-        from ottla.client.arrow import adopted
+        from ottla.client.producer.arrow import adopted
 
         self._caller.check_process()
         self._check_may_send()
@@ -249,7 +249,7 @@ class ProducerCore:
         return delivery
 
     def _table_delivery(self, topic: str) -> TableDelivery:
-        from ottla.client.arrow import TableDelivery
+        from ottla.client.producer.arrow import TableDelivery
 
         return TableDelivery(
             topic, self._caller.wait_for_batch, self.engine.batch_done, self._clock.monotonic

@@ -14,7 +14,7 @@ from zlib import crc32
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.client.arrow import BATCH_BYTES
+from ottla.client.producer.arrow import BATCH_BYTES
 from ottla.records.arrow import rows_of
 from ottla.records.batch import Codec
 from ottla.records.builder import BatchBuilder, next_ratio

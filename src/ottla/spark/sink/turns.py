@@ -24,7 +24,7 @@ from ottla.records.batch import increment_sequence
 from ottla.spark.sink.errors import TurnBroken
 
 if TYPE_CHECKING:
-    from ottla.client.arrow import TableDelivery
+    from ottla.client.producer.arrow import TableDelivery
     from ottla.client.producer.producer import Producer
     from ottla.spark.sink.row_builder import BuiltBatch
 

@@ -1,8 +1,8 @@
-"""Arrow on top of the consumer and the producer: `consumer.arrow()`, `producer.send_arrow()`; needs pyarrow.
+"""Tables that a producer sends, `producer.send_arrow()`; needs pyarrow.
 
-The rule: no Python object for each record. What a consumer has fetched goes through the kernel into the
-buffers of an Arrow record batch; rows of a table go through it into whole batches, which stand in the
-producer's queues like all others. Serializers, interceptors and own partitioners have no part in it.
+The rule: no Python object for each record. The kernel builds whole batches from the rows of a table, and
+they wait in the producer's queues like all others. Serializers, interceptors and own partitioners have no
+part in it.
 """
 
 from __future__ import annotations
@@ -13,28 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.client.errors import ConfigError, TimedOut
 from ottla.client.values import Status
+from ottla.records.arrow import rows_of
 from ottla.records.builder import BatchBuilder, next_ratio
 
-try:
-    import pyarrow as pa
-except ImportError as missing:
-    raise ImportError("Arrow needs pyarrow: install it with `pip install 'ottla[arrow]'`.") from missing
-
-from ottla.records.arrow import Collector, rows_of
-
 if TYPE_CHECKING:
-    from ottla.client.consumer.record_source import RecordSource
     from ottla.client.core.accumulator import Accumulator, Batch, PartitionQueue, TopicQueues
     from ottla.records.rows import Rows
 
 BATCH_BYTES = 896 << 10
 """How large batches of a table are where `batch.size` is less: all is there, so nothing waits for more."""
-
-
-def take_batch(source: RecordSource[Any, Any], rows_max: int) -> Any:
-    """What was fetched, up to `rows_max` rows, as an Arrow record batch; None: nothing is here."""
-    collector = Collector()
-    return collector.finish() if source.gather(collector, rows_max) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +153,9 @@ def built_batches(
     now_ms: int,
 ) -> Iterator[tuple[PartitionQueue, BatchBuilder]]:
     """The rows of a table or record batch as sealed batches, with the partitions that they go to."""
-    parts = [table] if isinstance(table, pa.RecordBatch) else table.to_batches()
+    from pyarrow import RecordBatch
+
+    parts = [table] if isinstance(table, RecordBatch) else table.to_batches()
     for part in parts:
         rows = rows_of(
             part,

@@ -109,7 +109,7 @@ check: setup
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
-	$(BIN)/mypy tests/unit/client tests/unit/log tests/interop tests/sim tests/fuzz tests/load tests/chaos bench docs/examples
+	$(BIN)/mypy tests bench docs/examples
 	$(BIN)/lint-imports
 	$(BIN)/python -m ottla.wire.generate --check
 	$(BIN)/python -m ottla.config.generate --check

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import pytest
 from tests.unit.reports import reported
@@ -65,7 +65,7 @@ def test_only_a_coroutine_without_a_task_cannot_await() -> None:
     assert not cannot_await(KeyboardInterrupt)
     found: list[bool] = []
 
-    async def generate() -> AsyncIterator[int]:
+    async def generate() -> AsyncGenerator[int, None]:
         try:
             yield 1
         except GeneratorExit:

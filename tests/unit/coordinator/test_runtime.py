@@ -26,7 +26,7 @@ from ottla.records import compression
 from ottla.records.batch import BatchHeader, iterate_headers
 from ottla.records.control import end_txn_marker
 from ottla.records.record import Record as LogRecord
-from ottla.records.record import assemble, build_batch, read_records
+from ottla.records.record import assemble, build_batch, read_batch, read_records
 from ottla.records.validate import Origin
 from ottla.server.replicas.partition import Partition
 from ottla.waiting.pending_response import PendingResponse
@@ -736,7 +736,7 @@ def test_a_batch_that_decompresses_to_more_than_the_bound_is_skipped(
         header = BatchHeader(world.log.log_end_offset, 0, 0, 2, 0, 4, 1, 1, 1, -1, -1, -1, 2)
         world.log.append_as_follower(memoryview(assemble(header, content)))
         _append(world, [encode(put("c", 4))])
-        bounded = partial(shard_loader.read_batch, decompressed_bytes_max=10_000)
+        bounded = partial(read_batch, decompressed_bytes_max=10_000)
         monkeypatch.setattr(shard_loader, "read_batch", bounded)
         world.coordinator.update_leadership()
         await world.until(lambda: not world.coordinator.is_any_loading)

@@ -15,7 +15,7 @@ from ottla.wire.errors import ErrorCode
 def only_voter() -> Scenario:
     """It leads epoch 5."""
     scenario = Scenario(1, election=ElectionState(4, 1), end=(100, 4))
-    assert (scenario.role, scenario.epoch) == (Leader, 5)
+    assert (scenario.role(), scenario.epoch) == (Leader, 5)
     return scenario
 
 
@@ -34,7 +34,7 @@ def test_the_only_voter_grants_no_vote() -> None:
     assert ask(6, candidate=-1).error is ErrorCode.INVALID_REQUEST
     assert ask(6, last_epoch=6).error is ErrorCode.INVALID_REQUEST
     assert ask(6, last_epoch=6, is_pre_vote=True).error is ErrorCode.NONE
-    assert (only.role, only.epoch) == (Leader, 5)
+    assert (only.role(), only.epoch) == (Leader, 5)
 
 
 def test_the_only_voter_takes_another_leader_for_one_of_another_quorum() -> None:
@@ -64,7 +64,7 @@ def test_an_observer_follows_the_leader_of_the_highest_epoch() -> None:
     known = []
     for leader_id, epoch in ((2, 3), (3, 2), (-1, 4), (3, 4)):
         one.step(LeaderDiscovered(leader_id, epoch, 0))
-        known.append((one.role, one.replica.leader_id, one.epoch))
+        known.append((one.role(), one.replica.leader_id, one.epoch))
     assert known == [(Follower, 2, 3), (Follower, 2, 3), (Unattached, -1, 4), (Follower, 3, 4)]
 
 

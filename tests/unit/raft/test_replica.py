@@ -26,7 +26,7 @@ class TestOnlyVoter:
             StartEpoch(1, 1, (1,), (1,)),
             LeaderChanged(1, 1),
         ]
-        assert only.role is Leader
+        assert only.role() is Leader
         assert only.replica.deadline_ms is None
 
     def test_starts_a_new_epoch_with_every_restart(self) -> None:
@@ -52,7 +52,7 @@ class TestOnlyVoter:
     def test_resigns_on_request_and_commits_nothing_more(self) -> None:
         only = Scenario(1)
         only.step(ResignRequested(5))
-        assert only.role is Resigned
+        assert only.role() is Resigned
         only.flush(10)
         assert only.effects == []
 
@@ -80,7 +80,7 @@ class TestDynamicQuorum:
 
     def test_an_observer_never_starts_an_election(self) -> None:
         observer = Scenario()
-        assert observer.role is Unattached
+        assert observer.role() is Unattached
         assert observer.replica.deadline_ms is None
         observer.wait_until(10**9)
         assert observer.effects == []
@@ -91,37 +91,37 @@ class TestVoterThatNobodyAnswers:
 
     def test_alternates_between_unattached_and_prospective(self) -> None:
         alone = Scenario(1, 2, 3)
-        assert alone.role is Unattached
+        assert alone.role() is Unattached
         assert alone.replica.deadline_ms == 1000
         alone.wait_until(999)
         assert alone.effects == []
         alone.wait_until(1000)
-        assert alone.role is Prospective
+        assert alone.role() is Prospective
         alone.wait_until(10_000)
-        assert alone.role is Unattached
+        assert alone.role() is Unattached
         assert alone.epoch == 0
 
     def test_follows_its_silent_leader_again_after_a_pre_vote(self) -> None:
         follower = Scenario(1, 2, 3, election=ElectionState(4, 2))
-        assert follower.role is Follower
+        assert follower.role() is Follower
         follower.wait_until(2000)
-        assert follower.role is Prospective
+        assert follower.role() is Prospective
         follower.wait_until(10_000)
-        assert follower.role is Follower
+        assert follower.role() is Follower
         assert (follower.replica.leader_id, follower.epoch) == (2, 4)
 
     def test_does_not_lead_the_epoch_that_it_led_before_its_restart(self) -> None:
         former_leader = Scenario(1, 2, 3, election=ElectionState(4, 1))
-        assert former_leader.role is Resigned
+        assert former_leader.role() is Resigned
         former_leader.wait_until(5000)
-        assert former_leader.role is Unattached
+        assert former_leader.role() is Unattached
         assert former_leader.epoch == 5
 
     def test_goes_back_from_candidate_to_prospective(self) -> None:
         candidate = Scenario(1, 2, 3, election=ElectionState(4, -1, KEYS[1]))
-        assert candidate.role is Candidate
+        assert candidate.role() is Candidate
         candidate.wait_until(5000)
-        assert candidate.role is Prospective
+        assert candidate.role() is Prospective
 
 
 def test_the_table_of_transitions_is_closed() -> None:

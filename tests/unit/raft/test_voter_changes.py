@@ -42,9 +42,9 @@ def test_a_removed_leader_commits_its_removal_without_its_own_vote_and_resigns()
     one.append(12)
     one.flush(12)
     one.fetch(2, 12)
-    assert one.role is Leader
+    assert one.role() is Leader
     one.fetch(3, 12)
-    assert one.role is Resigned
+    assert one.role() is Resigned
     assert LeadershipLost(5) in one.effects
     assert one.replica.high_watermark == 12
 

@@ -74,15 +74,15 @@ class TestElections:
         assert one.sent == [
             (i, Vote(4, KEYS[1], 4, 10, is_pre_vote=True, receiver=ReplicaKey(i))) for i in (2, 3)
         ]
-        assert (one.role, one.epoch) == (Prospective, 4)
+        assert (one.role(), one.epoch) == (Prospective, 4)
         one.grant(2)
-        assert (one.role, one.epoch) == (Candidate, 5)
+        assert (one.role(), one.epoch) == (Candidate, 5)
         assert one.effects[0] == PersistElection(ElectionState(5, -1, KEYS[1]))
         assert one.sent == [
             (i, Vote(5, KEYS[1], 4, 10, is_pre_vote=False, receiver=ReplicaKey(i))) for i in (2, 3)
         ]
         one.grant(3)
-        assert (one.role, one.epoch) == (Leader, 5)
+        assert (one.role(), one.epoch) == (Leader, 5)
         assert one.effects[0] == PersistElection(ElectionState(5, 1))
         assert (one.epoch_start.voter_ids, one.epoch_start.granting_ids) == (VOTER_IDS, (1, 3))
         assert one.sent == [(i, BeginEpoch(1, 5, ReplicaKey(i))) for i in (2, 3)]
@@ -93,13 +93,13 @@ class TestElections:
         pre_vote = Response(ErrorCode.NONE, -1, 4, is_granted=True)
         one.respond(2, pre_vote)
         one.respond(3, pre_vote)
-        assert one.role is Candidate
+        assert one.role() is Candidate
 
     def test_a_voter_that_does_not_support_pre_votes_is_asked_for_its_vote(self) -> None:
         one = voter()
         one.wait_until(1000)
         one.respond(2, Response(ErrorCode.UNSUPPORTED_VERSION, -1, -1))
-        assert (one.role, one.epoch) == (Candidate, 5)
+        assert (one.role(), one.epoch) == (Candidate, 5)
 
     def test_the_request_to_a_voter_that_has_not_responded_is_sent_again(self) -> None:
         one = voter()
@@ -146,17 +146,17 @@ class TestLimitOfEpochs:
     def test_after_the_last_epoch_there_is_no_election(self) -> None:
         one = voter(ElectionState(EPOCH_MAX))
         one.wait_until(1000)
-        assert one.role is Prospective
+        assert one.role() is Prospective
         one.grant(2)
-        assert (one.role, one.epoch) == (Unattached, EPOCH_MAX)
+        assert (one.role(), one.epoch) == (Unattached, EPOCH_MAX)
         persisted = [effect.election for effect in one.effects if isinstance(effect, PersistElection)]
         assert [election.epoch for election in persisted] == [EPOCH_MAX]
 
     def test_a_leader_that_resigned_in_the_last_epoch_stays_in_it_and_votes_for_nobody_else(self) -> None:
         one = voter(ElectionState(EPOCH_MAX, leader_id=1))
-        assert one.role is Resigned
+        assert one.role() is Resigned
         one.wait_until(1000)
-        assert (one.role, one.epoch) == (Unattached, EPOCH_MAX)
+        assert (one.role(), one.epoch) == (Unattached, EPOCH_MAX)
         assert not one.receive(Vote(EPOCH_MAX, KEYS[2], 9, 100, False)).is_granted
         assert one.effects == []
 

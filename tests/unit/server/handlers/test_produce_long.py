@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import inspect
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -472,7 +471,7 @@ def test_a_request_with_many_partitions_is_checked_in_steps(
     async def main() -> None:
         context = RequestContext(VERSION, 1, "test", connection_of(node.broker), "PLAINTEXT")
         steps = handle(node.broker, request, context)
-        assert inspect.isgenerator(steps)
+        assert isinstance(steps, Generator)
         count = 0
         while True:
             try:
@@ -480,9 +479,9 @@ def test_a_request_with_many_partitions_is_checked_in_steps(
             except StopIteration as end:
                 outcome = end.value
                 break
-            assert not node.broker.partitions.by_name["a"][0].log.log_end_offset, (
-                "checked first, then appended"
-            )
+            log = node.broker.partitions.by_name["a"][0].log
+            assert log is not None
+            assert not log.log_end_offset, "checked first, then appended"
             count += 1
         assert count > PARTITIONS_AT_ONCE
         response = await completion_of(outcome) if isinstance(outcome, PendingResponse) else outcome
@@ -505,11 +504,12 @@ def test_records_in_a_shared_buffer_are_copied_before_the_first_pause(node: Runn
         for data in request.topic_data[0].partition_data:
             data.records = shared[: len(batch)]
         steps = handle(node.broker, request, RequestContext(VERSION, 1, "test", connection, "PLAINTEXT"))
-        assert inspect.isgenerator(steps)
+        assert isinstance(steps, Generator)
         next(steps)
         shared[: len(batch)] = bytes(len(batch))
         outcome = outcome_of(steps)
         response = await completion_of(outcome) if isinstance(outcome, PendingResponse) else outcome
+        assert response is not None
         codes = [one.error_code for one in response.responses[0].partition_responses]
         assert codes[:2] == [0, 0]
         assert not connection._holds

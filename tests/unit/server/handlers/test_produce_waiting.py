@@ -138,6 +138,7 @@ def test_a_fetch_of_a_follower_makes_a_request_look_only_at_what_was_fetched(
         host_log(broker, disk, str(tmp_path), topic)
         partition = broker.partitions.get(topic, 0)
         assert partition is not None
+        assert broker.replication is not None
         broker.replication.lead(partition, broker.image.topics_by_name[topic].partitions[0])
     looks = 0
     outcome = Partition.outcome
@@ -149,8 +150,8 @@ def test_a_fetch_of_a_follower_makes_a_request_look_only_at_what_was_fetched(
 
     monkeypatch.setattr(Partition, "outcome", counted)
     request = request_of(-1, *topics)
-    for topic in request.topic_data:
-        topic.partition_data *= repeats
+    for data in request.topic_data:
+        data.partition_data *= repeats
 
     async def main() -> Any:
         asking = asyncio.ensure_future(ask_later(broker, request, 12))
@@ -316,7 +317,8 @@ def test_a_marker_that_was_truncated_while_the_next_was_appended_is_not_acknowle
         for index in (0, 1):
             _hosted(pair, index).follower_fetched(2, 20, 1, 0, names_epoch=True)
         assert outcomes.is_completed
-        return outcomes.response
+        decided: Outcomes = outcomes.response
+        return decided
 
     assert asyncio.run(main()) == {("a", 0): ErrorCode.NOT_LEADER_OR_FOLLOWER, ("a", 1): ErrorCode.NONE}
 

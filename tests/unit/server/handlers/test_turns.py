@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -173,7 +173,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Iterator[Work]:
 async def _answered(node: RunningNode, request: Message, version: int) -> Any:
     outcome = start(node.broker, request, version, "PLAINTEXT")
     while True:
-        if inspect.isgenerator(outcome):
+        if isinstance(outcome, Generator):
             outcome = await node.broker.step_runner.run(outcome)
         elif inspect.iscoroutine(outcome):
             outcome = await outcome

@@ -48,7 +48,8 @@ def test_a_marker_that_is_committed_while_the_rest_is_appended_is_reported_at_on
             try:
                 next(steps)
             except StopIteration as end:
-                return end.value
+                written: Outcomes | PendingResponse = end.value
+                return written
             partition = broker.partitions.get("a", 0)
             assert partition is not None
             assert partition.log is not None

@@ -23,6 +23,7 @@ from ottla.server.net.answer_memory import AnswerMemory
 from ottla.server.net.connection import READ_BUFFER_BYTES
 from ottla.server.net.connection_quotas import ConnectionLimits, ConnectionQuotas
 from ottla.server.net.dispatch import Api, Dispatcher, RequestContext
+from ottla.server.net.forwarding import Handle
 from ottla.server.net.listener import Listener, ListenerSettings
 from ottla.server.net.long_requests import REPEATS_MAX, Steps, few_repeats
 from ottla.server.net.request_memory import RequestMemory
@@ -60,6 +61,8 @@ class Work:
         self.gate = asyncio.Event()
         self.closed = 0
         self.later: PendingResponse | None = None
+        self.handle_long: Handle = self.long
+        self.handle_short: Handle = self.short
 
     def long(self, _broker: Broker, request: DeleteGroupsRequest, _context: RequestContext) -> Steps[Any]:
         self.events.append("begun")
@@ -105,7 +108,7 @@ async def _serving(
         turns=Turns(HostClock()),
     )
     await listener.bind(HostNetwork())
-    handlers = [Api(LONG, work.long, amplifies=amplifies), Api(SHORT, work.short)]
+    handlers = [Api(LONG, work.handle_long, amplifies=amplifies), Api(SHORT, work.handle_short)]
     await listener.serve(Dispatcher(broker, handlers, "PLAINTEXT", "broker"))
     try:
         yield listener
@@ -332,7 +335,7 @@ def test_what_a_request_named_is_freed_in_steps_once_its_answer_is_there(is_coro
             return later[0]
 
         work = Work()
-        work.long = handle  # type: ignore[method-assign]
+        work.handle_long = handle
         async with _serving(work) as listener:
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
             writer.write(_frame(_names(count)))
@@ -367,7 +370,7 @@ def test_garbage_is_collected_while_a_long_request_waits_for_others(monkeypatch:
             return answer
 
         work = Work()
-        work.long = handle  # type: ignore[method-assign]
+        work.handle_long = handle
         async with _serving(work) as listener:
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
             writer.write(_frame(_names(1_000)))
@@ -391,7 +394,7 @@ def test_a_request_that_is_answered_later_leaves_no_garbage() -> None:
             return answer
 
         work = Work()
-        work.long = handle  # type: ignore[method-assign]
+        work.handle_long = handle
         async with _serving(work) as listener:
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
             gc.collect()
@@ -428,7 +431,12 @@ def test_a_request_that_may_have_a_large_answer_is_handled_after_all_before_it_a
 ):
     async def main() -> None:
         work, held = Work(), PendingResponse()
-        work.short = lambda *_: (work.events.append("short"), held)[1]  # type: ignore[method-assign]
+
+        def hold(*_: object) -> PendingResponse:
+            work.events.append("short")
+            return held
+
+        work.handle_short = hold
         async with _serving(work, amplifies=True) as listener:
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
             writer.write(_frame(HeartbeatRequest(), 1) + _frame(_names(10, "wait"), 2))

@@ -327,6 +327,11 @@ class Group:
 
         peers.wait_until(has_failed, _WAIT_S, f"the failure of {name} in {self.name}")
 
+    def wait_owns_all(self, name: str) -> None:
+        """Wait until a member owns every partition, whatever other members report meanwhile."""
+        what = f"{name} to own all of {self.name}"
+        peers.wait_until(lambda: self.owned(name) == self.partitions, _WAIT_S, what)
+
     def wait_shared_out_evenly(self) -> None:
         """Wait until no member has two partitions more than another, which completes a sticky assignment."""
         self.wait_shared_out()

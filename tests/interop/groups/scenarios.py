@@ -183,7 +183,7 @@ def twins(world: World, client: Client) -> str:
         here.start("new", instance="one")
         winner, loser = ("new", "old") if client.protocol == "classic" else ("old", "new")
         here.wait_failure(loser, "fenced" if loser == "old" else "unreleased|still used")
-        assert here.owned(winner) == here.partitions
+        here.wait_owns_all(winner)
         world.writer.stop(here.topics)
         here.dismiss("old", "new")
         return here.ledger.figures()

@@ -22,6 +22,7 @@ from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatR
 from ottla.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest
 from ottla.wire.messages.fetch import FetchRequest
+from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.join_group import JoinGroupRequest
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.wire.messages.protocol_data import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -30,6 +31,8 @@ from tests.fuzz import session
 from tests.fuzz.grammar import Grammar, Lexicon
 from tests.fuzz.replay import load, replay, save, smallest
 from tests.fuzz.target import Fault, Target, node, run_inside
+
+_LIST_GROUPS = ListGroupsRequest()
 
 FRAMES = int(os.environ.get("OTTLA_FUZZ_FRAMES", "30000"))
 SEED = int(os.environ.get("OTTLA_TEST_SEED", "1"))
@@ -102,10 +105,9 @@ def list_groups_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Dispatcher, "_make_route", make_another)
 
 
-def _frames_with_one_bad() -> list[tuple[int, bytes]]:
+def _frames_with_one_bad(bad: Message = _LIST_GROUPS, version: int = 4) -> list[tuple[int, bytes]]:
     good = request_frame(DescribeConfigsRequest(), 4, 1, "fuzz")
-    bad = request_frame(ListGroupsRequest(), 4, 2, "fuzz")
-    return [(0, good), (0, bad), (0, good)]
+    return [(0, good), (0, request_frame(bad, version, 2, "fuzz")), (0, good)]
 
 
 @pytest.mark.usefixtures("list_groups_fails")
@@ -120,17 +122,19 @@ def test_a_failing_handler_is_found_and_its_frame_saved(tmp_path: Path) -> None:
     assert replay(load(tmp_path / "one.hex"))
 
 
-def _answer_with(monkeypatch: pytest.MonkeyPatch, outcome: object) -> list[str]:
+def _answer_with(
+    monkeypatch: pytest.MonkeyPatch, outcome: object, request: Message = _LIST_GROUPS, api_version: int = 4
+) -> list[str]:
     make = Dispatcher._make_route
 
     def make_another(self: Dispatcher, connection: object, key: int, version: int, number: int) -> object:
         route = make(self, connection, key, version, number)  # type: ignore[arg-type]
-        if key == ListGroupsRequest.API_KEY and route is not None:
+        if key == request.API_KEY and route is not None:
             route.handle = lambda *_: outcome
         return route
 
     monkeypatch.setattr(Dispatcher, "_make_route", make_another)
-    return [fault.what for fault in replay(_frames_with_one_bad())]
+    return [fault.what for fault in replay(_frames_with_one_bad(request, api_version))]
 
 
 def test_an_unknown_error_in_a_response_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,8 +144,12 @@ def test_an_unknown_error_in_a_response_is_found(monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_unanswered_request_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = _answer_with(monkeypatch, None)
-    assert found[0] == "ListGroups v4 was passed over"
+    passed_over = _answer_with(monkeypatch, None, HeartbeatRequest(), 4)
+    assert passed_over[0] == "Heartbeat v4 was passed over"
+
+
+def test_an_unanswered_request_that_is_handled_alone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _answer_with(monkeypatch, None) == ["ListGroups v4 was not answered"]
 
 
 def test_lost_records_are_found() -> None:

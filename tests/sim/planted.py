@@ -27,6 +27,7 @@ from ottla.controller import brokers
 from ottla.controller import image as image_module
 from ottla.controller.image import ClusterImage
 from ottla.controller.registrations import PartitionRegistration
+from ottla.controller.result import Steps
 from ottla.coordinator.groups.classic.group import ClassicGroup
 from ottla.coordinator.groups.consumer.group import ConsumerGroup
 from ottla.coordinator.groups.offsets.store import OffsetStore
@@ -47,6 +48,7 @@ from ottla.server.handlers import fetch, produce
 from ottla.testing.world import SimulatedClient
 from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import ErrorCode
+from ottla.wire.message import Message
 from ottla.wire.messages.metadata_records import ConfigRecord
 from tests.sim import targeted_stories
 from tests.sim.scenarios import SCENARIOS, Scenario, disks
@@ -427,7 +429,11 @@ def _late_timers_judge() -> list[Patch]:
 
 
 def _lost_tails_ignored() -> list[Patch]:
-    return [(brokers, "_shutdown_changes", lambda state, broker_id, *, is_clean: [])]
+    def no_changes(state: Any, broker_id: int, *, is_clean: bool) -> Steps[list[Message]]:
+        yield from ()
+        return []
+
+    return [(brokers, "_shutdown_changes", no_changes)]
 
 
 def _old_epochs_taken() -> list[Patch]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.detached import detach
+from ottla.server.net.forwarding import CONTROLLER_TRIES
 from ottla.server.peers.controller_channel import ControllerIsHere
-from ottla.wire.errors import RequestTimedOut
+from ottla.wire.errors import NotController, RequestTimedOut
 from ottla.wire.frame import SIZE_BYTES, read_response, request_frame
 
 if TYPE_CHECKING:
@@ -159,16 +160,27 @@ async def decide_or_forward(
     context: RequestContext,
     decision: Decision[_T],
 ) -> _T:
-    """What is left of a client's request is decided here, or by the controller elsewhere that answers it."""
-    if broker.quorum.is_remote:
-        frame = request_frame(request, context.version, context.correlation_id, context.client_id)[
-            SIZE_BYTES:
-        ]
-        assert request.API_KEY is not None
+    """What is left of a client's request is decided here, or by the controller elsewhere that answers it.
+
+    As with requests that are forwarded whole, the client does not hear that the controller moved meanwhile.
+    """
+    for _ in range(CONTROLLER_TRIES):
+        if broker.quorum.is_remote:
+            try:
+                response: _T = await _forwarded(broker, request, context)
+            except ControllerIsHere:
+                pass
+            else:
+                return response
         try:
-            answer = await broker.quorum.forward(frame, context.principal, context.connection.peer_host)
-        except ControllerIsHere:
             return await decide(broker, decision)
-        response: _T = read_response(answer, request.API_KEY, context.version)[1]
-        return response
+        except NotController:
+            continue  # another node may be the active controller by now
     return await decide(broker, decision)
+
+
+async def _forwarded(broker: Broker, request: Message, context: RequestContext) -> Any:
+    frame = request_frame(request, context.version, context.correlation_id, context.client_id)[SIZE_BYTES:]
+    assert request.API_KEY is not None
+    answer = await broker.quorum.forward(frame, context.principal, context.connection.peer_host)
+    return read_response(answer, request.API_KEY, context.version)[1]

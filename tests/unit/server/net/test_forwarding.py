@@ -22,7 +22,7 @@ from ottla.server.net.dispatch import Dispatcher
 from ottla.server.peers.controller_channel import mentions_error
 from ottla.wire import apis
 from ottla.wire.errors import ErrorCode, NotController, RequestTimedOut, UnsupportedVersion
-from ottla.wire.frame import read_response, request_frame
+from ottla.wire.frame import read_response, request_frame, response_frame
 from ottla.wire.message import Message
 from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from ottla.wire.messages.alter_configs import AlterConfigsRequest
@@ -32,11 +32,15 @@ from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsR
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-from ottla.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from ottla.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.wire.messages.update_features import UpdateFeaturesRequest
 
 _IncrementalResource = IncrementalAlterConfigsRequest.AlterConfigsResource
+_IncrementalResponse = IncrementalAlterConfigsResponse
 
 
 class TimedOutQuorum:
@@ -162,6 +166,19 @@ def test_a_request_follows_a_controller_that_moves_while_it_is_decided() -> None
 
     assert forwarded(creation(), 7, forward, MovingQuorum()).sent == b"\x00\x00\x00\x06answer"
     assert frames == [request_frame(creation(), 7, 5, "me")[4:]]
+
+
+def test_the_part_for_the_controller_follows_one_that_moves_while_it_is_decided() -> None:
+    class Forwards(MovingQuorum):
+        async def forward(self, frame: bytes, principal: str, host: str) -> bytes:
+            done = _IncrementalResponse.AlterConfigsResourceResponse(resource_type=2, resource_name="a")
+            return response_frame(_IncrementalResponse(responses=[done]), 1, 5)[4:]
+
+    resources = [_IncrementalResource(resource_type=2, resource_name="a")]
+    made = IncrementalAlterConfigsRequest(resources=resources)
+    recorded = forwarded(made, 1, no_forward, Forwards())
+    (answer,) = read_response(recorded.sent[4:], 44, 1)[1].responses
+    assert (answer.resource_name, answer.error_code) == ("a", 0)
 
 
 def requests_of_a_change() -> list[Message]:

@@ -12,7 +12,7 @@ from ottla.controller.configs import topic_config_records
 from ottla.controller.elections import default_directory
 from ottla.controller.placement import Placer, UsableBroker
 from ottla.controller.registrations import PartitionRegistration
-from ottla.controller.result import RECORDS_PER_REQUEST_MAX, Result, Steps, finished, standing
+from ottla.controller.result import RECORDS_PER_REQUEST_MAX, TOO_LARGE, Result, Steps, finished, standing
 from ottla.controller.state import ControllerState
 from ottla.controller.topic_names import METADATA_TOPIC, collision_key, validate_topic_name
 from ottla.wire import uuid
@@ -59,12 +59,13 @@ def create_topics(
         yield
         try:
             made, result = yield from _create(state, topic, described)
-            if len(records) + len(made) > RECORDS_PER_REQUEST_MAX:
-                raise PolicyViolation("Excessively large number of partitions per request.")
-            records += made
-            response.topics.append(result)
         except KafkaError as error:
             response.topics.append(_refused(topic.name, error))
+            continue
+        if len(records) + len(made) > RECORDS_PER_REQUEST_MAX:
+            raise PolicyViolation(TOO_LARGE)
+        records += made
+        response.topics.append(result)
     for name, count in counts.items():
         if count > 1:
             response.topics.append(_refused(name, InvalidRequest("Duplicate topic name.")))

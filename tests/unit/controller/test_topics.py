@@ -180,6 +180,17 @@ def test_too_many_partitions_are_refused_as_a_whole(cluster: Cluster) -> None:
         created(cluster, topic("a", 9_999), topic("b", 2))
 
 
+def test_topics_that_take_too_many_records_are_refused_as_a_whole(cluster: Cluster) -> None:
+    topics = [topic(f"t{index}", 1, 1) for index in range(5_001)]
+    with pytest.raises(PolicyViolation, match="excessively large batch"):
+        created(cluster, *topics)
+    with pytest.raises(PolicyViolation, match="excessively large batch"):
+        created(cluster, *topics, validate_only=True)
+    assert not cluster.image.topics
+    response = created(cluster, *topics[1:], topic("t1" * 200))
+    assert sum(one.error_code == 0 for one in response.topics) == 5_000
+
+
 def test_a_topic_on_fenced_brokers_only_is_refused() -> None:
     cluster = Cluster()
     cluster.register(1)

@@ -17,11 +17,12 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ssl import SSLContext
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 from ottla.ports import Buffer, NameNotFound
 
 _T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
 _VECTORS_MAX = 512  # below IOV_MAX (1024 on Linux)
 _locked: set[str] = set()
 
@@ -325,10 +326,10 @@ class HostDisk:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         return soft if soft != resource.RLIM_INFINITY else 1 << 30
 
-    def offload(self, work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
+    def offload(self, work: Callable[[*_Ts], _T], *arguments: *_Ts) -> Awaitable[_T]:
         return asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
 
-    def offload_urgent(self, work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
+    def offload_urgent(self, work: Callable[[*_Ts], _T], *arguments: *_Ts) -> Awaitable[_T]:
         return asyncio.get_running_loop().run_in_executor(self._urgent, work, *arguments)
 
     def close(self) -> None:

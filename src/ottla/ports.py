@@ -12,11 +12,12 @@ import asyncio
 import errno
 from collections.abc import Awaitable, Callable, Sequence
 from ssl import SSLContext
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar, TypeVarTuple
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
 
 OUT_OF_RESOURCES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
 """Errors of a `Disk` that say nothing about its files: the process or the system has too many open."""
@@ -170,10 +171,10 @@ class Disk(Protocol):
     def open_files_max(self) -> int:
         """The limit on open files of this process, sockets included."""
 
-    def offload(self, work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
+    def offload(self, work: Callable[[*_Ts], _T], *arguments: *_Ts) -> Awaitable[_T]:
         """Run blocking work (fsync, recovery, cleaning) off the event loop."""
 
-    def offload_urgent(self, work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
+    def offload_urgent(self, work: Callable[[*_Ts], _T], *arguments: *_Ts) -> Awaitable[_T]:
         """The same for the few short writes that the cluster waits for: they do not queue behind other
         work."""
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, TypeVarTuple
 
 from ottla.log.checkpoints import Partition
 from ottla.log.config import LogConfig
@@ -41,6 +41,7 @@ CONFIGS = {
 }
 
 _T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
 
 
 class InstantDisk(SimulatedDisk):
@@ -56,7 +57,7 @@ class InstantDisk(SimulatedDisk):
             self.moments.append(self.storage.copy())
         super().step(operation, path)
 
-    def offload(self, work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
+    def offload(self, work: Callable[[*_Ts], _T], *arguments: *_Ts) -> Awaitable[_T]:
         outcome: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
         try:
             outcome.set_result(work(*arguments))

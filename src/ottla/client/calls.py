@@ -13,22 +13,23 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from inspect import getattr_static, isawaitable
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, TypeVarTuple, overload
 
 from ottla.client.errors import TimedOut
 from ottla.client.net.background import Background
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_Ts = TypeVarTuple("_Ts")
 
 
 class LoopAccess(Protocol):
     """How a call reaches the event loop of the engine, and waits for it."""
 
-    def soon(self, function: Callable[..., object], *arguments: Any) -> None:
+    def soon(self, function: Callable[[*_Ts], object], *arguments: *_Ts) -> None:
         """Have the loop call a function, without waiting for it."""
 
-    async def call(self, function: Callable[..., R], *arguments: Any) -> R:
+    async def call(self, function: Callable[[*_Ts], R], *arguments: *_Ts) -> R:
         """Call a function on the loop, after all that `soon` was given before."""
         raise NotImplementedError
 
@@ -41,17 +42,17 @@ class LoopAccess(Protocol):
     async def let_others_run(self) -> None:
         """Give the other tasks of the loop a turn, where the call is one of them."""
 
-    async def result_of(self, returned: Any) -> Any:
+    async def result_of(self, returned: object) -> Any:
         """The result of a user's function, which may be a coroutine function where the user has a loop."""
 
 
 class OnLoop:
     """For calls of a task that runs on the engine's loop."""
 
-    def soon(self, function: Callable[..., object], *arguments: Any) -> None:
+    def soon(self, function: Callable[[*_Ts], object], *arguments: *_Ts) -> None:
         function(*arguments)
 
-    async def call(self, function: Callable[..., R], *arguments: Any) -> R:
+    async def call(self, function: Callable[[*_Ts], R], *arguments: *_Ts) -> R:
         return function(*arguments)
 
     async def run(
@@ -68,7 +69,7 @@ class OnLoop:
     async def let_others_run(self) -> None:
         await asyncio.sleep(0)
 
-    async def result_of(self, returned: Any) -> Any:
+    async def result_of(self, returned: object) -> Any:
         return await returned if isawaitable(returned) else returned
 
 
@@ -79,7 +80,7 @@ class FromThread:
         self._background = background
         self.soon = background.soon
 
-    async def call(self, function: Callable[..., R], *arguments: Any) -> R:
+    async def call(self, function: Callable[[*_Ts], R], *arguments: *_Ts) -> R:
         async def call() -> R:
             return function(*arguments)
 
@@ -93,7 +94,7 @@ class FromThread:
     async def let_others_run(self) -> None:
         return
 
-    async def result_of(self, returned: Any) -> Any:
+    async def result_of(self, returned: object) -> Any:
         return returned
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ottla.controller.state import ControllerState
 
 _T = TypeVar("_T")
+_R = TypeVar("_R", covariant=True)
 
 Steps = Generator[None, None, _T]
 """Work in pieces, with a pause possible at each yield."""
@@ -36,7 +37,7 @@ TOO_LARGE = "Unable to perform excessively large batch operation."
 
 
 @dataclass(frozen=True, slots=True)
-class Result(Generic[_T]):
+class Result(Generic[_R]):
     """A decision: `records` for the log, and the `response` that leaves once they are committed.
 
     The records of an atomic result go into one batch: all of them or none. `kraft_version` asks the quorum
@@ -44,7 +45,7 @@ class Result(Generic[_T]):
     brokers: it is called after the log took the records, and never where the log refused them.
     """
 
-    response: _T
+    response: _R
     records: Sequence[Message] = field(default=())
     is_atomic: bool = True
     kraft_version: int | None = None

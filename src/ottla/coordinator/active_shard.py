@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ottla.controller.image import ClusterImage
     from ottla.controller.image_delta import ImageDelta
     from ottla.log.log import Appended, Log
+    from ottla.log.producer_state import VerificationGuard
     from ottla.ports import Clock
     from ottla.waiting.watch_list import WatchList
 
@@ -70,7 +71,7 @@ class HostedPartition(Protocol):
         now_ms: int,
         origin: Origin = ...,
         transaction_version: int = ...,
-        guard: Any = ...,
+        guard: VerificationGuard | None = ...,
     ) -> Appended: ...
 
 
@@ -135,7 +136,7 @@ class ActiveShard(Generic[S]):
         self._run_effect = run_effect
         self._on_failed_append = on_failed_append
         self._timers = Timers(self._loop, self._decide_for_timer)
-        self._jobs: dict[Hashable, Job] = {}
+        self._jobs: dict[Hashable, Job[Any]] = {}
         self._turn = _Turn()
         self._batch: list[LogRecord] = []
         self._batch_bytes = _BATCH_OVERHEAD_BYTES
@@ -146,7 +147,9 @@ class ActiveShard(Generic[S]):
 
     # Decisions
 
-    def decide(self, decision: Callable[[S, PendingResponse], Result[Any]], pending: PendingResponse) -> None:
+    def decide(
+        self, decision: Callable[[S, PendingResponse], Result[object]], pending: PendingResponse
+    ) -> None:
         """Make a decision for a request. It completes `pending` once the state that it saw is committed."""
         try:
             result = decision(self.shard, pending)
@@ -159,7 +162,7 @@ class ActiveShard(Generic[S]):
             return
         self.carry_out(result, pending)
 
-    def carry_out(self, result: Result[Any], pending: PendingResponse | None = None) -> bool:
+    def carry_out(self, result: Result[object], pending: PendingResponse | None = None) -> bool:
         """Carry out a result. False: the log rejected its records, and nothing of it has happened."""
         if result.records:
             try:
@@ -197,7 +200,7 @@ class ActiveShard(Generic[S]):
         turn.effects += result.effects
         return True
 
-    def _reject(self, result: Result[Any], pending: PendingResponse | None, error: KafkaError) -> None:
+    def _reject(self, result: Result[object], pending: PendingResponse | None, error: KafkaError) -> None:
         if result.on_failed is not None and self.is_open:
             self.carry_out(result.on_failed(error))
         if pending is not None:

@@ -12,11 +12,13 @@ from collections.abc import Callable, Generator, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from ottla.log.producer_state import VerificationGuard
 from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import KafkaError
 from ottla.wire.message import Message
 
-_T = TypeVar("_T")
+_R = TypeVar("_R", covariant=True)
+"""The type of a response. Code that adds records to any decision takes a `Result[object]`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class StartTimer:
 
     key: Hashable
     delay_ms: int
-    decision: Callable[[], Result[Any]]
+    decision: Callable[[], Result[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class Task:
 
     key: Hashable
     steps: Generator[None, None, Any]
-    decision: Callable[[Any], Result[Any]]
+    decision: Callable[[Any], Result[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,25 +77,25 @@ class TransactionalWrite:
     producer_id: int
     producer_epoch: int
     transaction_version: int = 0
-    guard: Any = None  # of the log, that the transaction was verified
+    guard: VerificationGuard | None = None
 
 
 @dataclass(slots=True)
-class Result(Generic[_T]):
+class Result(Generic[_R]):
     """A decision. The log gets the records of one result in one batch: all of them or none."""
 
-    response: _T | _Held | None = None
+    response: _R | _Held | None = None
     records: list[Record] = field(default_factory=list)
-    late_responses: list[tuple[PendingResponse, Any]] = field(default_factory=list)
+    late_responses: list[tuple[PendingResponse, object]] = field(default_factory=list)
     timers: list[StartTimer | StopTimer] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)
     effects: list[Any] = field(default_factory=list)  # carried out once the records are committed
     transaction: TransactionalWrite | None = None  # the records belong to a producer's transaction
-    on_failed: Callable[[KafkaError], Result[Any]] | None = None
+    on_failed: Callable[[KafkaError], Result[object]] | None = None
     """Called when the log rejects the records (too large, too few in-sync replicas): rolls back what the
     decision itself changed."""
 
-    def add(self, other: Result[Any]) -> None:
+    def add(self, other: Result[object]) -> None:
         """Add everything of another result except its response."""
         self.records += other.records
         self.late_responses += other.late_responses

@@ -86,7 +86,7 @@ class _LedPartition(Generic[S]):
         self.partition = partition
         self.epoch = partition.leader_epoch
         self.active: ActiveShard[S] | None = None
-        self.job: Job | None = None
+        self.job: Job[None] | None = None
         self.retry_timer: asyncio.TimerHandle | None = None
         self.progress_timer: asyncio.TimerHandle | None = None
         self.ticket: int | None = None
@@ -132,7 +132,7 @@ class Coordinator(Generic[S]):
         return partition_for(key, self._partition_count())
 
     def ask(
-        self, index: int, decision: Callable[[S, PendingResponse], Result[Any]], pending: PendingResponse
+        self, index: int, decision: Callable[[S, PendingResponse], Result[object]], pending: PendingResponse
     ) -> None:
         """Have a decision made on one shard. It completes `pending` with the response, or fails it."""
         try:

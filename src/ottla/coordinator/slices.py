@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ottla.ports import Clock
 
@@ -17,16 +17,18 @@ SLICE_MS = 4
 
 logger = logging.getLogger("ottla.coordinator")
 
+_T = TypeVar("_T")
 
-class Job:
+
+class Job(Generic[_T]):
     """One piece of work. `cancel` ends it without a callback."""
 
     __slots__ = ("is_cancelled", "on_done", "on_error", "steps")
 
     def __init__(
         self,
-        steps: Generator[None, None, Any],
-        on_done: Callable[[Any], None],
+        steps: Generator[None, None, _T],
+        on_done: Callable[[_T], None],
         on_error: Callable[[Exception], None],
     ) -> None:
         self.steps = steps
@@ -44,16 +46,16 @@ class Slices:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._jobs: deque[Job] = deque()
+        self._jobs: deque[Job[Any]] = deque()
         self._is_due = False
         self.longest_step_s = 0.0  # the longest time that one slice held the loop
 
     def start(
         self,
-        steps: Generator[None, None, Any],
-        on_done: Callable[[Any], None],
+        steps: Generator[None, None, _T],
+        on_done: Callable[[_T], None],
         on_error: Callable[[Exception], None],
-    ) -> Job:
+    ) -> Job[_T]:
         job = Job(steps, on_done, on_error)
         self._jobs.append(job)
         self._arm()
@@ -88,7 +90,7 @@ class Slices:
                 self._jobs.append(job)
 
 
-def _step(job: Job) -> bool:
+def _step(job: Job[_T]) -> bool:
     """One step of a job; whether there is more to do."""
     try:
         next(job.steps)
@@ -106,7 +108,7 @@ def _step(job: Job) -> bool:
     return False
 
 
-def _fail(job: Job, error: Exception) -> None:
+def _fail(job: Job[_T], error: Exception) -> None:
     try:
         job.on_error(error)
     except Exception:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable
-from typing import Any
 
 from ottla.coordinator.result import Result
 
 LATE_S = 0.05
 EXTENSION_S_MAX = 5.0
 
-Decision = Callable[[], Result[Any]]
+Decision = Callable[[], Result[object]]
 
 
 class _Timer:

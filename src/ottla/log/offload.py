@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar, TypeVarTuple
 
 from ottla.detached import mark_retrieved
 from ottla.ports import Disk
 
 _T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
 
 
-async def outlast(disk: Disk, work: Callable[..., _T], *arguments: Any) -> _T:
+async def outlast(disk: Disk, work: Callable[[*_Ts], _T], *arguments: *_Ts) -> _T:
     """Run blocking work off the loop and wait for its end, even if the waiting task is cancelled."""
     future = mark_retrieved(asyncio.ensure_future(disk.offload(work, *arguments)))
     try:

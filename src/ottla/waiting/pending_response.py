@@ -25,7 +25,7 @@ class PendingResponse:
 
     __slots__ = ("_on_error", "_release", "_watched", "is_completed", "on_completed", "response", "timer")
 
-    def __init__(self, on_error: Callable[[KafkaError], Any] | None = None) -> None:
+    def __init__(self, on_error: Callable[[KafkaError], object] | None = None) -> None:
         self.response: Any = None
         self.is_completed = False
         self.on_completed: Callable[[], None] | None = None
@@ -48,14 +48,14 @@ class PendingResponse:
         """What a handler returns: the response if it is there already."""
         return self.response if self.is_completed else self
 
-    def complete(self, response: Any) -> None:
+    def complete(self, response: object) -> None:
         """Give the response; None closes the connection without one."""
         if self._finish():
             self.response = response
             if self.on_completed is not None:
                 self.on_completed()
 
-    def complete_with(self, response: Any) -> None:
+    def complete_with(self, response: object) -> None:
         """The same with a response that may be a `PendingResponse` itself."""
         if not isinstance(response, PendingResponse):
             self.complete(response)

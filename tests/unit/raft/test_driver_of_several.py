@@ -7,7 +7,7 @@ import errno
 import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
 
 import pytest
 from tests.unit.raft.listener import RecordingListener
@@ -22,6 +22,9 @@ from ottla.raft.replica import NotLeader, Timeouts
 from ottla.raft.roles import Leader
 from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from ottla.wire.errors import ErrorCode, KafkaStorageError
+
+_T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
 
 OWN = ReplicaKey(1, b"1" * 16)
 OTHER = ReplicaKey(2, b"2" * 16)
@@ -43,7 +46,7 @@ class GatedDisk(HostDisk):
         self.gate.set()
         self.error = 0
 
-    async def offload_urgent(self, work: Callable[..., Any], *arguments: Any) -> Any:
+    async def offload_urgent(self, work: Callable[[*_Ts], _T], *arguments: *_Ts) -> _T:
         if work.__name__ == "write_election":
             await self.gate.wait()
             if self.error:

@@ -77,7 +77,7 @@ class _TaskCaller:
         except TimeoutError:
             return
 
-    async def call_listener(self, call: Callable[[], Any]) -> None:
+    async def call_listener(self, call: Callable[[], object]) -> None:
         """The listener may also use the consumer in tasks of its own (`asyncio.wait_for`)."""
         self._is_listening = True
         try:

@@ -73,7 +73,7 @@ class _ThreadCaller:
     async def wait_for_wake(self, seconds: float) -> None:
         self._woken.wait(seconds)
 
-    async def call_listener(self, call: Callable[[], Any]) -> None:
+    async def call_listener(self, call: Callable[[], object]) -> None:
         call()
 
     def make_room(self, engine: Engine) -> None:

@@ -270,7 +270,7 @@ class ConsumerCore(Generic[K, V]):
         *,
         wait: bool = True,
         timeout: float | None = None,
-        on_commit: Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], Any]
+        on_commit: Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], object]
         | None = None,
     ) -> None:
         """Store offsets for the group: the positions, those given, or the one after a record.

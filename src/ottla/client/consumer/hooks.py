@@ -11,17 +11,17 @@ from ottla.client.values import OffsetAndMetadata, TopicPartition
 
 log = logging.getLogger(__name__)
 
-OnChange: TypeAlias = Callable[[list[TopicPartition]], Any]
+OnChange: TypeAlias = Callable[[list[TopicPartition]], object]
 
 
 class Listener(Protocol):
     """Is called at rebalances, within a poll. Each method may be missing; lost falls back to revoked."""
 
-    def on_assigned(self, partitions: list[TopicPartition]) -> Any: ...
+    def on_assigned(self, partitions: list[TopicPartition]) -> object: ...
 
-    def on_revoked(self, partitions: list[TopicPartition]) -> Any: ...
+    def on_revoked(self, partitions: list[TopicPartition]) -> object: ...
 
-    def on_lost(self, partitions: list[TopicPartition]) -> Any: ...
+    def on_lost(self, partitions: list[TopicPartition]) -> object: ...
 
 
 class RebalanceCallbacks:
@@ -34,7 +34,7 @@ class RebalanceCallbacks:
 
     def set(
         self,
-        listener: Any,
+        listener: object,
         on_assigned: OnChange | None,
         on_revoked: OnChange | None,
         on_lost: OnChange | None,
@@ -46,7 +46,7 @@ class RebalanceCallbacks:
             Change.LOST: on_lost or getattr(listener, "on_lost", None) or revoked,
         }
 
-    def call(self, change: Change, partitions: Iterable[TopicPartition]) -> Any:
+    def call(self, change: Change, partitions: Iterable[TopicPartition]) -> object:
         """Call the function for a change; what it returns may be awaitable."""
         function = self._functions.get(change)
         return None if function is None else function(sorted(partitions))
@@ -57,7 +57,7 @@ class Interceptors:
 
     __slots__ = ("_commit", "_consume", "is_consuming")
 
-    def __init__(self, interceptors: Iterable[Any]) -> None:
+    def __init__(self, interceptors: Iterable[object]) -> None:
         made = [one() if isinstance(one, type) else one for one in interceptors]
         self._consume = [one.on_consume for one in made if hasattr(one, "on_consume")]
         self._commit = [one.on_commit for one in made if hasattr(one, "on_commit")]

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
 Committed: TypeAlias = Callable[[Offsets], None]
-OnCommit: TypeAlias = Callable[[Offsets, Exception | None], Any]
+OnCommit: TypeAlias = Callable[[Offsets, Exception | None], object]
 
 
 class OffsetCommits:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from ottla.client.calls import LoopAccess
 from ottla.client.config import ConsumerSettings
@@ -47,7 +47,7 @@ class Caller(Protocol):
     async def wait_for_wake(self, seconds: float) -> None:
         """Wait until `wake` is called, for `seconds` at most."""
 
-    async def call_listener(self, call: Callable[[], Any]) -> None:
+    async def call_listener(self, call: Callable[[], object]) -> None:
         """Call a rebalance listener, which may use the consumer."""
 
     def make_room(self, engine: Engine) -> None:

@@ -328,7 +328,7 @@ class Accumulator:
         fallback: Callable[..., Any],
         block: Callable[[Delivery, float | None], object],
         wait: Callable[[Delivery], Any],
-        lock: AbstractContextManager[Any],
+        lock: AbstractContextManager[object],
     ) -> None:
         self.batch_size = batch_size
         self.codec = codec

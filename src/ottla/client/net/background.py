@@ -15,13 +15,14 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, TypeVarTuple
 
 from ottla.client.errors import Closed, Forked, TimedOut
 
 log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
 _STOP_SECONDS_MAX = 10.0
 _SLICE_SECONDS = 0.5
 
@@ -205,7 +206,7 @@ class Background:
                 for job in list(self._jobs):  # whoever still waits would do so for ever
                     job.fail(self._closed())
 
-    def soon(self, call: Callable[..., object], *arguments: Any) -> None:
+    def soon(self, call: Callable[[*_Ts], object], *arguments: *_Ts) -> None:
         """Have the loop call something, without waiting for it."""
         self.loop.call_soon_threadsafe(call, *arguments)
 

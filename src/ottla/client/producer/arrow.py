@@ -7,7 +7,7 @@ part in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +56,7 @@ class TableDelivery:
         self,
         topic: str,
         wait: Callable[[Batch, float | None], bool],
-        wait_async: Callable[[Batch], Any],
+        wait_async: Callable[[Batch], Awaitable[object]],
         monotonic: Callable[[], float],
     ) -> None:
         self.topic = topic

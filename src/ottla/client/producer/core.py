@@ -45,7 +45,7 @@ class Caller(Protocol):
     """The threads, or the loop, of the producer's user."""
 
     @property
-    def lock(self) -> AbstractContextManager[Any]:
+    def lock(self) -> AbstractContextManager[object]:
         """The accumulator's lock."""
         raise NotImplementedError
 

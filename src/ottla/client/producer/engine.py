@@ -91,7 +91,7 @@ class Engine:
         schedule: Callable[[Callable[[], object]], object],
         fallback: Callable[..., Any],
         block: Callable[[Delivery, float | None], object],
-        lock: AbstractContextManager[Any],
+        lock: AbstractContextManager[object],
         may_be_fast: bool,
     ) -> None:
         clock, random = ports.clock, ports.random

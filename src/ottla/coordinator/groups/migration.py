@@ -63,7 +63,7 @@ class Migration:
 
     # Classic -> consumer
 
-    def upgrade(self, classic: ClassicGroup, result: Result[Any]) -> ConsumerGroup:
+    def upgrade(self, classic: ClassicGroup, result: Result[object]) -> ConsumerGroup:
         """Upgrade a classic group. Members with held requests must rejoin."""
         self._check_upgrade(classic)
         try:
@@ -169,7 +169,7 @@ class Migration:
     def downgrade(
         self,
         group: ConsumerGroup,
-        result: Result[Any],
+        result: Result[object],
         *,
         rebalance: bool,
         leaving: Iterable[ConsumerMember] = (),
@@ -259,7 +259,7 @@ class Migration:
         return result
 
     def _member(
-        self, group: ConsumerGroup, request: JoinGroupRequest, member_id: str, result: Result[Any]
+        self, group: ConsumerGroup, request: JoinGroupRequest, member_id: str, result: Result[object]
     ) -> ConsumerMember:
         instance_id = request.group_instance_id
         if instance_id is None:
@@ -296,7 +296,7 @@ class Migration:
         updated: ConsumerMember,
         subscription: ConsumerProtocolSubscription,
         is_downgrade: bool,
-        result: Result[Any],
+        result: Result[object],
     ) -> ConsumerMember:
         """The steps of a heartbeat; a group that is downgraded needs no target."""
         protocol = self._protocol
@@ -390,7 +390,7 @@ class Migration:
             timers.start_join(group.id, member.id, member.rebalance_timeout_ms, result)
         return result
 
-    def _look_after(self, group: ConsumerGroup, member: ConsumerMember, result: Result[Any]) -> int:
+    def _look_after(self, group: ConsumerGroup, member: ConsumerMember, result: Result[object]) -> int:
         """Update the target assignment, which otherwise only heartbeats of the consumer protocol do: its
         epoch.
 

@@ -94,7 +94,7 @@ class GroupShard:
         """Add a group that only has offsets: no member has joined it."""
         self.groups[group_id] = ClassicGroup.new(group_id, self.clock.now_ms())
 
-    def end_group(self, group: Group, result: Result[Any]) -> None:
+    def end_group(self, group: Group, result: Result[object]) -> None:
         """Delete an empty group; the caller deletes its offsets."""
         result.records += group.tombstones()
         if isinstance(group, ClassicGroup):

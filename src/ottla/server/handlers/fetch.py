@@ -157,7 +157,7 @@ class _Fetch:
         self._watches_all = False
         self._is_due = False
         self._is_late = False
-        self._run: Run | None = None  # a look in steps that is under way
+        self._run: Run[FetchResponse | None] | None = None  # a look in steps that is under way
         # A broker that follows; negative for a consumer.
         if context.version >= REPLICA_STATE_VERSION:
             self._replica_id = request.replica_state.replica_id

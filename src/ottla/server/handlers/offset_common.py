@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable
+from collections.abc import Callable, Container, Hashable, Iterable
 from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -11,6 +11,8 @@ from ottla.wire.errors import MessageTooLarge
 
 if TYPE_CHECKING:
     from ottla.server.broker import Broker
+    from ottla.wire.messages.offset_commit import OffsetCommitRequest
+    from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 
 class _Partition(Protocol):
@@ -72,7 +74,11 @@ def rejoined(parts: list[list[T]], key: Callable[[T], Hashable]) -> list[T]:
     return topics
 
 
-def commit_bytes(group_id: str, topics: list[Any]) -> Steps[int]:
+def commit_bytes(
+    group_id: str,
+    topics: Iterable[OffsetCommitRequest.OffsetCommitRequestTopic]
+    | Iterable[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic],
+) -> Steps[int]:
     """How many bytes the records of a commit have at least."""
     size = 0
     for topic in topics:

@@ -162,7 +162,7 @@ class ActiveController:
             self._run()
         return answer
 
-    def decide_first(self, *decisions: Decision[Any]) -> asyncio.Future[list[Any]]:
+    def decide_first(self, *decisions: Decision[object]) -> asyncio.Future[list[object]]:
         """Make the decisions that begin a leadership, in one flush. Raises what refuses one of them."""
         answers = [self.decide(decision) for decision in decisions]
         for answer in answers:

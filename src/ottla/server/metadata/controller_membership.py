@@ -20,7 +20,10 @@ from ottla.server.metadata.other_controllers import OtherControllers
 from ottla.server.peers.controller_channel import ControllerIsHere
 from ottla.wire.errors import KafkaError
 from ottla.wire.message import Message
-from ottla.wire.messages.controller_registration import ControllerRegistrationRequest
+from ottla.wire.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
 
 logger = logging.getLogger("ottla.server.metadata.controller_membership")
 
@@ -52,7 +55,7 @@ class ControllerMembership:
         self._incarnation_id = incarnation_id
         self._endpoints = tuple(endpoints)
 
-    def register_here(self, state: ControllerState) -> Result[Any]:
+    def register_here(self, state: ControllerState) -> Result[ControllerRegistrationResponse | None]:
         """The decision by which the active controller registers itself."""
         if self._is_registered(state.image):
             return Result(None)

@@ -282,7 +282,7 @@ class Quorum(MetadataQuorum):
         if self._others is not None:
             self._others.leads_here()
 
-    def _activate(self) -> asyncio.Future[Any]:
+    def _activate(self) -> asyncio.Future[list[object]]:
         """Append what a new active controller must before anything else, and register this one."""
         minimum, bootstrap = self._config.int_of("min.insync.replicas"), self._bootstrap
         activation = self.active.decide_first(

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar, TypeVarTuple
 
 from ottla.log.offload import outlast
 from ottla.ports import Disk
 from ottla.wire.errors import KafkaError
 
 _T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
 
 
 class BatchWorker:
@@ -26,7 +27,7 @@ class BatchWorker:
         self._disk = disk
         self._turn = asyncio.Lock()
 
-    async def run(self, work: Callable[..., _T], *arguments: Any) -> _T:
+    async def run(self, work: Callable[[*_Ts], _T], *arguments: *_Ts) -> _T:
         """What `work` returns. Who is cancelled leaves the queue; work that has begun is finished."""
         async with self._turn:
             outcome: _Outcome[_T] = await outlast(self._disk, _Outcome, work, *arguments)
@@ -38,7 +39,7 @@ class _Outcome(Generic[_T]):
 
     __slots__ = ("_error", "_result")
 
-    def __init__(self, work: Callable[..., _T], *arguments: Any) -> None:
+    def __init__(self, work: Callable[[*_Ts], _T], *arguments: *_Ts) -> None:
         self._error: Exception | None = None
         self._result: _T | None = None
         try:

@@ -11,7 +11,8 @@ import asyncio
 import gc
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import Any, Final, TypeVar
+from enum import Enum
+from typing import Any, Final, Generic, TypeVar
 
 from ottla.coordinator.slices import SLICE_MS, Job, Slices
 from ottla.ports import Clock
@@ -23,7 +24,14 @@ AT_ONCE_MAX = 4
 FREED_IN_STEP = 256
 PAUSE_S_MAX = 10.0
 
-UNFINISHED: Final = object()
+
+class Unfinished(Enum):
+    """The type of UNFINISHED, which is no outcome of any steps."""
+
+    UNFINISHED = 0
+
+
+UNFINISHED: Final = Unfinished.UNFINISHED
 
 
 class StepRunner:
@@ -32,8 +40,8 @@ class StepRunner:
     def __init__(self, slices: Slices, clock: Clock) -> None:
         self._slices = slices
         self._clock = clock
-        self._waiting: deque[Run] = deque()
-        self._running: dict[Run, Job] = {}
+        self._waiting: deque[Run[Any]] = deque()
+        self._running: dict[Run[Any], Job[Any]] = {}
         self.pause = CollectionPause()
 
     @property
@@ -41,7 +49,7 @@ class StepRunner:
         """Whether what is started now has to wait."""
         return len(self._running) >= AT_ONCE_MAX
 
-    def first_slice(self, steps: Generator[None, None, T]) -> T | Any:
+    def first_slice(self, steps: Generator[None, None, T]) -> T | Unfinished:
         """Run the first slice at once: the outcome, or UNFINISHED."""
         monotonic = self._clock.monotonic
         end = monotonic() + SLICE_MS / 1000
@@ -51,14 +59,15 @@ class StepRunner:
                 if monotonic() >= end:
                     return UNFINISHED
         except StopIteration as done:
-            return done.value
+            outcome: T = done.value
+            return outcome
 
     def start(
         self,
-        steps: Generator[None, None, Any],
-        on_done: Callable[[Any], None],
+        steps: Generator[None, None, T],
+        on_done: Callable[[T], None],
         on_error: Callable[[Exception], None],
-    ) -> Run:
+    ) -> Run[T]:
         """Run steps in the slices of the node, as soon as few enough others do."""
         run = Run(self, steps, on_done, on_error)
         self._waiting.append(run)
@@ -98,7 +107,7 @@ class StepRunner:
                 self.pause.begin()
                 self._running[run] = self._slices.start(run.steps, run.done, run.failed)
 
-    def forget(self, run: Run) -> None:
+    def forget(self, run: Run[Any]) -> None:
         job = self._running.pop(run, None)
         if job is not None:
             job.cancel()
@@ -146,7 +155,7 @@ class CollectionPause:
             gc.enable()
 
 
-class Run:
+class Run(Generic[T]):
     """Steps that are under way or wait for their turn. `cancel` ends them, and calls nobody."""
 
     __slots__ = ("_on_done", "_on_error", "_runner", "is_over", "steps")
@@ -154,8 +163,8 @@ class Run:
     def __init__(
         self,
         runner: StepRunner,
-        steps: Generator[None, None, Any],
-        on_done: Callable[[Any], None],
+        steps: Generator[None, None, T],
+        on_done: Callable[[T], None],
         on_error: Callable[[Exception], None],
     ) -> None:
         self._runner = runner
@@ -170,7 +179,7 @@ class Run:
             self.steps.close()
             self._runner.forget(self)
 
-    def done(self, outcome: Any) -> None:
+    def done(self, outcome: T) -> None:
         self.is_over = True
         self._runner.forget(self)
         self._on_done(outcome)
@@ -181,7 +190,7 @@ class Run:
         self._on_error(error)
 
 
-def _pass(_outcome: Any) -> None:
+def _pass(_outcome: object) -> None:
     """Nobody waits."""
 
 
@@ -195,7 +204,7 @@ def finished(steps: Generator[None, None, T]) -> T:
         return outcome
 
 
-def long_lists(message: Any) -> list[list[Any]]:
+def long_lists(message: object) -> list[list[Any]]:
     """Copies of the long lists in a message. Whoever drops the message and then lets `freed` empty the copies
     frees it in steps: to free a million objects at once takes as long as to make them did."""
     found: list[list[Any]] = []

@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from ottla.server.replicas.partition import Partition
 from ottla.waiting.pending_response import PendingResponse
@@ -80,7 +80,7 @@ class OutcomeWait:
 
     __slots__ = ("_changes", "_respond", "_undecided", "pending")
 
-    def __init__(self, changes: Sequence[Change], respond: Callable[[], Any]) -> None:
+    def __init__(self, changes: Sequence[Change], respond: Callable[[], object]) -> None:
         self._changes = changes
         self._respond = respond
         self._undecided: dict[Partition, deque[Change]] = {}

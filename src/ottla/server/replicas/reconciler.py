@@ -63,11 +63,11 @@ class Replicas:
             tuple[bytes, int], bool
         ] = {}  # (topic id, partition): whether its log must be new
         self._applied_offset = -1
-        self._job: Job | None = None
+        self._job: Job[None] | None = None
         self._removals: dict[
             tuple[str, int], None
         ] = {}  # no longer hosted, but the files are not renamed yet
-        self._removal_job: Job | None = None
+        self._removal_job: Job[set[str]] | None = None
         self._when_drained: list[asyncio.Future[None]] = []
 
     @property

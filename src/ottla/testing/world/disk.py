@@ -20,7 +20,7 @@ import os
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 from ottla.ports import Buffer
 from ottla.testing.world.loop import Crashed
@@ -47,6 +47,7 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
 _FREE_BYTES = 1 << 40
 _DIRECTORY_BYTES = 4096
 _OPEN_FILES_MAX = 64  # low, so that simulations reach the limit
@@ -488,7 +489,7 @@ class SimulatedDisk:
     def open_files_max(self) -> int:
         return _OPEN_FILES_MAX
 
-    def offload(self, work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
+    def offload(self, work: Callable[[*_Ts], _T], *arguments: *_Ts) -> Awaitable[_T]:
         """Run the work at once after a delay; its result arrives after another delay."""
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[_T] = loop.create_future()
@@ -509,7 +510,7 @@ class SimulatedDisk:
         loop.call_later(self._wait(least, most), run)
         return outcome
 
-    def offload_urgent(self, work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
+    def offload_urgent(self, work: Callable[[*_Ts], _T], *arguments: *_Ts) -> Awaitable[_T]:
         return self.offload(work, *arguments)
 
     def _wait(self, least: float, most: float) -> float:

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
 
 import pytest
 from hypothesis import given, settings
@@ -27,6 +27,9 @@ from ottla.log.log import Log
 from ottla.ports import Buffer
 from ottla.records.batch import BatchHeader, Codec, iterate_headers
 from ottla.records.record import Record, build_batch, read_batch
+
+_T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
 
 COMPACT = LogConfig(
     cleanup_policy=frozenset(("compact",)), min_cleanable_dirty_ratio=0.0, delete_retention_ms=1000
@@ -416,7 +419,7 @@ def disturb(rig: Rig, at_slice: int, change: Callable[[], object]) -> bool:
     original = rig.bench.disk.offload
     count = 0
 
-    def offload(work: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
+    def offload(work: Callable[[*_Ts], _T], *arguments: *_Ts) -> Awaitable[_T]:
         nonlocal count
         count += 1
         if count == at_slice:

@@ -7,7 +7,7 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypeVar, TypeVarTuple
 
 import pytest
 from tests.unit.log.node_support import COMPACT, TOPIC_ID, Node, is_there, run
@@ -19,6 +19,9 @@ from ottla.log.directories.log_directories import LogDirectories
 from ottla.log.directories.properties import CLEAN_SHUTDOWN
 from ottla.log.log import Log
 from ottla.wire.errors import KafkaStorageError
+
+_T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
 
 SMALL = LogConfig(segment_bytes=300, index_interval_bytes=0)
 
@@ -43,7 +46,7 @@ def hold_syncs(node: Node, log: Log, gate: asyncio.Event) -> None:
     """Let later truncations of a log wait before they sync its files."""
     offload = node.disk.offload
 
-    async def held(work: Callable[..., Any], *arguments: Any) -> Any:
+    async def held(work: Callable[[*_Ts], _T], *arguments: *_Ts) -> _T:
         if log in arguments:
             await gate.wait()
         return await offload(work, *arguments)

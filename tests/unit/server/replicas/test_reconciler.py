@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from tests.unit.log.support import append, batch
@@ -22,6 +22,8 @@ from ottla.server.replicas.replication import Replication
 from ottla.wire.messages.create_topics import CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 
+_T = TypeVar("_T")
+
 MANY = AT_ONCE_MAX + 20
 
 
@@ -29,16 +31,17 @@ class HeldSlices:
     """Long jobs that run when a test says so, one after the other."""
 
     def __init__(self) -> None:
-        self.jobs: list[Job] = []
+        self.jobs: list[Job[Any]] = []
 
     def start(
         self,
-        steps: Generator[None, None, Any],
-        on_done: Callable[[Any], None],
+        steps: Generator[None, None, _T],
+        on_done: Callable[[_T], None],
         on_error: Callable[[Exception], None],
-    ) -> Job:
-        self.jobs.append(Job(steps, on_done, on_error))
-        return self.jobs[-1]
+    ) -> Job[_T]:
+        job = Job(steps, on_done, on_error)
+        self.jobs.append(job)
+        return job
 
     def go_on(self, count: int) -> None:
         """Run this many steps, or the rest of the first job."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from ottla.coordinator.groups.classic.group import ClassicGroup, ClassicState
@@ -196,7 +196,7 @@ class ClassicProtocol:
         member: ClassicMember,
         caller: Caller,
         pending: PendingResponse,
-        result: Result[Any],
+        result: Result[object],
     ) -> None:
         """Only the last JoinGroup of a member waits: a client that retries has given up the earlier one."""
         if member.join is not None:
@@ -240,7 +240,7 @@ class ClassicProtocol:
         return result
 
     def _keep_generation(
-        self, group: ClassicGroup, old: ClassicMember, new: ClassicMember, result: Result[Any]
+        self, group: ClassicGroup, old: ClassicMember, new: ClassicMember, result: Result[object]
     ) -> None:
         """Nothing changes for other members, so there is no rebalance: only the new id is written."""
         group.update_subscribed_topics()
@@ -318,7 +318,7 @@ class ClassicProtocol:
                 self._rebalances.start_session(group, member, result)
 
     def _assignment_not_written(
-        self, group: ClassicGroup, failed: Result[Any], _error: KafkaError
+        self, group: ClassicGroup, failed: Result[object], _error: KafkaError
     ) -> Result[None]:
         """The assignment could not be written: held SyncGroups fail, and all members rejoin."""
         self._forget(group)
@@ -372,7 +372,7 @@ class ClassicProtocol:
         return result
 
     def _leave(
-        self, group: ClassicGroup, identity: LeaveGroupRequest.MemberIdentity, result: Result[Any]
+        self, group: ClassicGroup, identity: LeaveGroupRequest.MemberIdentity, result: Result[object]
     ) -> ErrorCode:
         member_id, instance_id = identity.member_id, identity.group_instance_id
         if not member_id and instance_id is not None:
@@ -389,7 +389,7 @@ class ClassicProtocol:
 
     # Replay and load
 
-    def _expect(self, group: ClassicGroup, result: Result[Any]) -> None:
+    def _expect(self, group: ClassicGroup, result: Result[object]) -> None:
         """The result has the record of this group's state: replay uses the group object as it is."""
         self._rebalances.due[group.id] = group
         result.on_failed = lambda _error: self._forget(group)
@@ -438,15 +438,15 @@ class ClassicProtocol:
 
     # For the consumer protocol, and the deletion of groups
 
-    def keep_session(self, group: ClassicGroup, member_id: str, result: Result[Any]) -> None:
+    def keep_session(self, group: ClassicGroup, member_id: str, result: Result[object]) -> None:
         """The member is alive: it sent another request than a heartbeat."""
         self._rebalances.start_session(group, group.members[member_id], result)
 
-    def start_sessions(self, group: ClassicGroup, result: Result[Any]) -> None:
+    def start_sessions(self, group: ClassicGroup, result: Result[object]) -> None:
         for member in group.members.values():
             self._rebalances.start_session(group, member, result)
 
-    def adopt(self, group: ClassicGroup, result: Result[Any], *, rebalance: bool) -> None:
+    def adopt(self, group: ClassicGroup, result: Result[object], *, rebalance: bool) -> None:
         """A consumer group was downgraded to this one: write its record, start the sessions of its members.
 
         The result has the tombstones already. If its records are rejected, nothing changes.
@@ -457,11 +457,11 @@ class ClassicProtocol:
         if rebalance:
             self._rebalances.prepare(group, result)
 
-    def release(self, group: ClassicGroup, result: Result[Any]) -> None:
+    def release(self, group: ClassicGroup, result: Result[object]) -> None:
         """The group is upgraded to the consumer protocol: members with held requests must rejoin."""
         self._rebalances.release(group, ErrorCode.REBALANCE_IN_PROGRESS, result)
 
-    def stop_timers(self, group: ClassicGroup, result: Result[Any]) -> None:
+    def stop_timers(self, group: ClassicGroup, result: Result[object]) -> None:
         """The group is deleted."""
         result.timers += [StopTimer(key) for key in timer_keys(group)]
 

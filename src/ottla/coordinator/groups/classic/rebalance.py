@@ -8,7 +8,7 @@ group and member up by id: they may have been removed or replaced.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.coordinator.groups.classic.group import ClassicGroup, ClassicState
 from ottla.coordinator.groups.classic.responses import join_refused, joined, sync_refused
@@ -54,7 +54,7 @@ class Rebalances:
 
     # Sessions
 
-    def start_session(self, group: ClassicGroup, member: ClassicMember, result: Result[Any]) -> None:
+    def start_session(self, group: ClassicGroup, member: ClassicMember, result: Result[object]) -> None:
         """The member is alive: its next request is due within its session timeout."""
         timer = member.session_timer
         if timer is None or timer.delay_ms != member.session_timeout_ms:
@@ -85,17 +85,17 @@ class Rebalances:
             self.complete_join(group, result)
         return result
 
-    def let_go(self, group: ClassicGroup, member: ClassicMember, result: Result[Any]) -> None:
+    def let_go(self, group: ClassicGroup, member: ClassicMember, result: Result[object]) -> None:
         """Remove a member. A request of it that is held fails, so that it rejoins."""
         self.answer_join(group, member, ErrorCode.UNKNOWN_MEMBER_ID, "", result)
         self.answer_sync(member, ErrorCode.UNKNOWN_MEMBER_ID, result)
         group.remove(member.id)
         self.stop_session(group, member, result)
 
-    def stop_session(self, group: ClassicGroup, member: ClassicMember, result: Result[Any]) -> None:
+    def stop_session(self, group: ClassicGroup, member: ClassicMember, result: Result[object]) -> None:
         result.timers.append(StopTimer(_session_key(group.id, member.id)))
 
-    def let_pending_go(self, group: ClassicGroup, member_id: str, result: Result[Any]) -> None:
+    def let_pending_go(self, group: ClassicGroup, member_id: str, result: Result[object]) -> None:
         """Remove an id that no member has used."""
         group.remove(member_id)
         result.timers.append(StopTimer(_session_key(group.id, member_id)))
@@ -103,14 +103,19 @@ class Rebalances:
     # Held requests
 
     def answer_join(
-        self, group: ClassicGroup, member: ClassicMember, code: ErrorCode, member_id: str, result: Result[Any]
+        self,
+        group: ClassicGroup,
+        member: ClassicMember,
+        code: ErrorCode,
+        member_id: str,
+        result: Result[object],
     ) -> None:
         """Fail a held JoinGroup."""
         held = group.hold_join(member, None)
         if held is not None:
             result.late_responses.append((held.pending, join_refused(code, member_id, held.version)))
 
-    def answer_sync(self, member: ClassicMember, code: ErrorCode, result: Result[Any]) -> bool:
+    def answer_sync(self, member: ClassicMember, code: ErrorCode, result: Result[object]) -> bool:
         """Fail a held SyncGroup."""
         if member.sync is None:
             return False
@@ -120,14 +125,14 @@ class Rebalances:
 
     # Joining
 
-    def prepare_or_complete(self, group: ClassicGroup, result: Result[Any]) -> None:
+    def prepare_or_complete(self, group: ClassicGroup, result: Result[object]) -> None:
         """The members have changed: all must rejoin, or the last one just did."""
         if group.state is ClassicState.PREPARING:
             self.complete_if_all_joined(group, result)
         else:
             self.prepare(group, result)
 
-    def prepare(self, group: ClassicGroup, result: Result[Any]) -> None:
+    def prepare(self, group: ClassicGroup, result: Result[object]) -> None:
         """Make all members rejoin. The first generation is delayed, so that more members can join."""
         if group.state is ClassicState.COMPLETING:
             for member in group.members.values():
@@ -146,7 +151,7 @@ class Rebalances:
         else:
             self._await_joins(group, result)
 
-    def _await_joins(self, group: ClassicGroup, result: Result[Any], *, wait_ms_min: int = 0) -> None:
+    def _await_joins(self, group: ClassicGroup, result: Result[object], *, wait_ms_min: int = 0) -> None:
         decision = partial(self._join_expired, group.id)
         wait_ms = max(group.rebalance_timeout_ms, wait_ms_min)
         result.timers.append(StartTimer(_join_key(group.id), wait_ms, decision))
@@ -158,7 +163,7 @@ class Rebalances:
             self.complete_join(group, result)
         return result
 
-    def _delay(self, group_id: str, delay_ms: int, remaining_ms: int, result: Result[Any]) -> None:
+    def _delay(self, group_id: str, delay_ms: int, remaining_ms: int, result: Result[object]) -> None:
         decision = partial(self._delay_over, group_id, delay_ms, remaining_ms)
         result.timers.append(StartTimer(_join_key(group_id), delay_ms, decision))
 
@@ -176,7 +181,7 @@ class Rebalances:
             self.complete_join(group, result)
         return result
 
-    def complete_if_all_joined(self, group: ClassicGroup, result: Result[Any]) -> None:
+    def complete_if_all_joined(self, group: ClassicGroup, result: Result[object]) -> None:
         """Begin the generation if all members have joined; the first one begins after its delay."""
         if (
             group.state is ClassicState.PREPARING
@@ -185,7 +190,7 @@ class Rebalances:
         ):
             self.complete_join(group, result)
 
-    def complete_join(self, group: ClassicGroup, result: Result[Any]) -> None:
+    def complete_join(self, group: ClassicGroup, result: Result[object]) -> None:
         """Begin a generation of the joined members. Static members may be absent; others are removed."""
         result.timers.append(StopTimer(_join_key(group.id)))
         if len(group.members) != group.joined_count:
@@ -211,7 +216,7 @@ class Rebalances:
         decision = partial(self._sync_expired, group.id, group.generation)
         result.timers.append(StartTimer(_sync_key(group.id), group.rebalance_timeout_ms, decision))
 
-    def _write_empty(self, group: ClassicGroup, result: Result[Any]) -> None:
+    def _write_empty(self, group: ClassicGroup, result: Result[object]) -> None:
         """If the log rejects the record, the group is empty nevertheless.
 
         A restart then restores its last generation, which ends when no member sends heartbeats.
@@ -221,14 +226,14 @@ class Rebalances:
         result.on_failed = partial(self._empty_not_written, group, result)
 
     def _empty_not_written(
-        self, group: ClassicGroup, failed: Result[Any], _error: KafkaError
+        self, group: ClassicGroup, failed: Result[object], _error: KafkaError
     ) -> Result[None]:
         self.due.pop(group.id, None)
         return Result(timers=failed.timers)
 
     # Syncing
 
-    def sync_arrived(self, group: ClassicGroup, member_id: str, result: Result[Any]) -> None:
+    def sync_arrived(self, group: ClassicGroup, member_id: str, result: Result[object]) -> None:
         group.pending_sync.discard(member_id)
         if not group.pending_sync:
             result.timers.append(StopTimer(_sync_key(group.id)))
@@ -253,7 +258,7 @@ class Rebalances:
 
     # For the consumer protocol
 
-    def release(self, group: ClassicGroup, code: ErrorCode, result: Result[Any]) -> None:
+    def release(self, group: ClassicGroup, code: ErrorCode, result: Result[object]) -> None:
         """Fail all held requests and stop the timers: the group becomes one of another kind."""
         for member in group.members.values():
             self.answer_join(group, member, code, member.id, result)

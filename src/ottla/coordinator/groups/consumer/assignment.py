@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.groups.assignors import ASSIGNORS
 from ottla.coordinator.groups.assignors.spec import Assignment, AssignmentFailed, Assignor, MemberAssignment
@@ -69,7 +69,7 @@ class Assigning:
         updated: ConsumerMember,
         subscriptions: Subscriptions | None,
         held: HeldHeartbeat | None,
-        result: Result[Any],
+        result: Result[object],
     ) -> tuple[int, MemberAssignment, bool]:
         """(target epoch, the member's target, whether the heartbeat is held for a task)."""
         last = group.target_epoch, group.target_of(updated), False
@@ -117,7 +117,7 @@ class Assigning:
         name = most_wanted(counts)
         return ASSIGNORS[name if name in ASSIGNORS and name in allowed else allowed[0]]
 
-    def _write_epoch(self, group: ConsumerGroup, epoch: int, result: Result[Any]) -> None:
+    def _write_epoch(self, group: ConsumerGroup, epoch: int, result: Result[object]) -> None:
         now_ms = self._protocol.shard.clock.now_ms()
         result.records.append(records.target_epoch(group.id, epoch, now_ms))
 
@@ -147,7 +147,7 @@ class Assigning:
         work: _Work,
         target_epoch: int,
         assignment: Assignment,
-        result: Result[Any],
+        result: Result[object],
     ) -> None:
         held = work.held
         if held is None:
@@ -184,7 +184,7 @@ class Assigning:
         else:
             result.late_responses.append((held.pending, response))
 
-    def _refuse(self, work: _Work, error: errors.KafkaError, result: Result[Any]) -> None:
+    def _refuse(self, work: _Work, error: errors.KafkaError, result: Result[object]) -> None:
         if work.held is not None:
             response = ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
             result.late_responses.append((work.held.pending, response))

@@ -122,7 +122,7 @@ class ConsumerProtocol:
         target: MemberAssignment,
         has_subscription_changed: bool,
         request: ConsumerGroupHeartbeatRequest,
-        result: Result[Any],
+        result: Result[object],
     ) -> ConsumerGroupHeartbeatResponse:
         """Reconcile a member and make its response."""
         member = self.reconcile(
@@ -160,7 +160,7 @@ class ConsumerProtocol:
     def group(self, group_id: str) -> ConsumerGroup | None:
         return self.replay.group(group_id)
 
-    def _group_of(self, request: ConsumerGroupHeartbeatRequest, result: Result[Any]) -> ConsumerGroup:
+    def _group_of(self, request: ConsumerGroupHeartbeatRequest, result: Result[object]) -> ConsumerGroup:
         """The group. A member that joins creates it, or upgrades a classic group."""
         is_joining = request.member_epoch == 0
         group = self.shard.groups.get(request.group_id)
@@ -189,7 +189,7 @@ class ConsumerProtocol:
         return uuid.to_text(uuid.random(self.shard.random.bytes))
 
     def _member_of(
-        self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, result: Result[Any]
+        self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, result: Result[object]
     ) -> ConsumerMember:
         member_id = request.member_id or self.new_member_id()
         is_joining = request.member_epoch == 0
@@ -209,7 +209,7 @@ class ConsumerProtocol:
         group: ConsumerGroup,
         member_id: str,
         instance_id: str,
-        result: Result[Any],
+        result: Result[object],
         *,
         is_classic: bool,
     ) -> ConsumerMember:
@@ -239,7 +239,7 @@ class ConsumerProtocol:
         updated: ConsumerMember,
         bump: bool,
         now_ms: int,
-        result: Result[Any],
+        result: Result[object],
     ) -> tuple[int, Subscriptions | None]:
         """The group's epoch and subscriptions (None: unchanged) once `updated` replaces `member`.
 
@@ -273,7 +273,7 @@ class ConsumerProtocol:
         target: MemberAssignment,
         has_subscription_changed: bool,
         owned: Owned | None,
-        result: Result[Any],
+        result: Result[object],
     ) -> ConsumerMember:
         """Write the member's next step towards its target, and start or stop its rebalance timeout."""
         if not has_subscription_changed and member.is_reconciled_to(target_epoch):
@@ -297,7 +297,7 @@ class ConsumerProtocol:
                 self.timers.stop_rebalance(group.id, moved.id, result)
         return moved
 
-    def _start_rebalance_timer(self, group_id: str, member: ConsumerMember, result: Result[Any]) -> None:
+    def _start_rebalance_timer(self, group_id: str, member: ConsumerMember, result: Result[object]) -> None:
         decision = partial(self._fence_if_unmoved, group_id, member.id, member.epoch)
         self.timers.start_rebalance(group_id, member.id, member.rebalance_timeout_ms, decision, result)
 
@@ -338,7 +338,9 @@ class ConsumerProtocol:
             self.fence(group, [member], result)
         return result
 
-    def fence(self, group: ConsumerGroup, leaving: Collection[ConsumerMember], result: Result[Any]) -> None:
+    def fence(
+        self, group: ConsumerGroup, leaving: Collection[ConsumerMember], result: Result[object]
+    ) -> None:
         """Remove members. If the remaining ones are all classic, downgrade the group."""
         if not leaving:
             return

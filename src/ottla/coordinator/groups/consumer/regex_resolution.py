@@ -8,7 +8,7 @@ topics. The result becomes records, and the group's epoch is bumped if it change
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.groups import regex
 from ottla.coordinator.groups.consumer import records
@@ -41,7 +41,7 @@ class Regexes:
         member: ConsumerMember,
         updated: ConsumerMember,
         now_ms: int,
-        result: Result[Any],
+        result: Result[object],
     ) -> tuple[bool, bool]:
         """(whether the member's expression changed, whether the new one is resolved)."""
         is_changed = member.topic_regex != updated.topic_regex
@@ -81,7 +81,7 @@ class Regexes:
         updated: ConsumerMember,
         is_new: bool,
         now_ms: int,
-        result: Result[Any],
+        result: Result[object],
     ) -> None:
         if group.id in self._under_way:
             return

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ottla.coordinator.result import Result, StartTimer, StopTimer
 from ottla.wire.errors import KafkaError
 
 _T = TypeVar("_T")
 
-Fence = Callable[[str, str], Result[Any]]
+Fence = Callable[[str, str], Result[object]]
 
 
 class ConsumerTimers:
@@ -28,7 +28,7 @@ class ConsumerTimers:
         self._fence = fence
         self._joining: set[tuple[str, str]] = set()
 
-    def start_session(self, group_id: str, member_id: str, timeout_ms: int, result: Result[Any]) -> None:
+    def start_session(self, group_id: str, member_id: str, timeout_ms: int, result: Result[object]) -> None:
         """Restarted by each heartbeat."""
         decision = partial(self._fence, group_id, member_id)
         result.timers.append(StartTimer(("consumer-session", group_id, member_id), timeout_ms, decision))
@@ -38,38 +38,38 @@ class ConsumerTimers:
         group_id: str,
         member_id: str,
         timeout_ms: int,
-        decision: Callable[[], Result[Any]],
-        result: Result[Any],
+        decision: Callable[[], Result[object]],
+        result: Result[object],
     ) -> None:
         result.timers.append(StartTimer(_rebalance_key(group_id, member_id), timeout_ms, decision))
 
-    def stop_rebalance(self, group_id: str, member_id: str, result: Result[Any]) -> None:
+    def stop_rebalance(self, group_id: str, member_id: str, result: Result[object]) -> None:
         result.timers.append(StopTimer(_rebalance_key(group_id, member_id)))
 
-    def start_join(self, group_id: str, member_id: str, timeout_ms: int, result: Result[Any]) -> None:
+    def start_join(self, group_id: str, member_id: str, timeout_ms: int, result: Result[object]) -> None:
         """The time runs from the first REBALANCE_IN_PROGRESS."""
         if (group_id, member_id) not in self._joining:
             self._joining.add((group_id, member_id))
             decision = partial(self._join_over, group_id, member_id)
             result.timers.append(StartTimer(_join_key(group_id, member_id), timeout_ms, decision))
 
-    def stop_join(self, group_id: str, member_id: str, result: Result[Any]) -> None:
+    def stop_join(self, group_id: str, member_id: str, result: Result[object]) -> None:
         if (group_id, member_id) in self._joining:
             self._joining.remove((group_id, member_id))
             result.timers.append(StopTimer(_join_key(group_id, member_id)))
 
-    def _join_over(self, group_id: str, member_id: str) -> Result[Any]:
+    def _join_over(self, group_id: str, member_id: str) -> Result[object]:
         self._joining.discard((group_id, member_id))
         return self._fence(group_id, member_id)
 
-    def start_sync(self, group_id: str, member_id: str, timeout_ms: int, result: Result[Any]) -> None:
+    def start_sync(self, group_id: str, member_id: str, timeout_ms: int, result: Result[object]) -> None:
         decision = partial(self._fence, group_id, member_id)
         result.timers.append(StartTimer(_sync_key(group_id, member_id), timeout_ms, decision))
 
-    def stop_sync(self, group_id: str, member_id: str, result: Result[Any]) -> None:
+    def stop_sync(self, group_id: str, member_id: str, result: Result[object]) -> None:
         result.timers.append(StopTimer(_sync_key(group_id, member_id)))
 
-    def stop(self, group_id: str, member_id: str, result: Result[Any]) -> None:
+    def stop(self, group_id: str, member_id: str, result: Result[object]) -> None:
         """Stop all timers of a member that is removed."""
         result.timers.append(StopTimer(("consumer-session", group_id, member_id)))
         self.stop_rebalance(group_id, member_id, result)
@@ -77,11 +77,11 @@ class ConsumerTimers:
         self.stop_sync(group_id, member_id, result)
 
 
-def when_refused(result: Result[Any], undo: Callable[[], object]) -> None:
+def when_refused(result: Result[object], undo: Callable[[], object]) -> None:
     """Roll back the notes of a decision if the log rejects its records."""
     earlier = result.on_failed
 
-    def on_failed(error: KafkaError) -> Result[Any]:
+    def on_failed(error: KafkaError) -> Result[object]:
         undo()
         return Result() if earlier is None else earlier(error)
 

@@ -149,7 +149,6 @@ class Stalled:
     """Consumers that ask and do not read."""
 
     count: int
-    fetches_each: int
     answer_bytes: int
     grown_bytes: int
 
@@ -186,7 +185,7 @@ def stall(broker: Broker, count: int, *, fetches: int, answer_bytes: int) -> Sta
             for one in crowd:
                 one.close()
         _await_sockets(broker, sockets_before)
-    return Stalled(count, fetches, answer_bytes, most - before)
+    return Stalled(count, answer_bytes, most - before)
 
 
 def _fetch(answer_bytes: int) -> FetchRequest:

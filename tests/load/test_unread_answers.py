@@ -25,7 +25,6 @@ TOPIC = "wide"
 GROUP = "offsets"
 PARTITIONS = 2_000
 METADATA_LETTERS = 4_000
-ANSWER_BYTES = PARTITIONS * METADATA_LETTERS
 LIMIT_BYTES = 16 << 20
 GROWN_BYTES_MAX = 128 << 20
 """The limit, one answer beyond it, what is made at a time, and what the allocator keeps of all that."""

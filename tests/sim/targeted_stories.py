@@ -87,9 +87,7 @@ def _run(
         world.run(story(), limit_s=1000)
         history = stage.recorder.history
         unhandled = [str(one) for one in world.unhandled]
-        return Outcome(
-            seed, history, check(history), unhandled, world.history(), world.trace_hash, world.now, Counter()
-        )
+        return Outcome(seed, history, check(history), unhandled, world.history(), world.trace_hash, Counter())
 
 
 # Clients

@@ -93,10 +93,6 @@ class EpochCache:
             self.latest_epoch = other.latest_epoch
             self.is_changed = True
 
-    def epoch_for_offset(self, offset: int) -> int | None:
-        covering = bisect_right(self.entries, offset, key=lambda entry: entry.start_offset) - 1
-        return self.entries[covering].epoch if covering >= 0 else None
-
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The largest epoch up to `epoch`, and where it ends: for a replica that knows up to `epoch`."""
         if epoch < 0:

@@ -272,10 +272,6 @@ class Segment:
         return True
 
     @property
-    def index_sizes(self) -> tuple[int, int, int]:
-        return self.offset_index.size_bytes, self.time_index.size_bytes, self.aborted_index.size_bytes
-
-    @property
     def modified_ms(self) -> int:
         return self._disk.modified_ms(self.path)
 

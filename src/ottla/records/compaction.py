@@ -86,10 +86,6 @@ class KeyMap:
         self.latest_offset = -1
         """Every key up to this offset is in the table. Later records are all kept."""
 
-    @property
-    def utilization(self) -> float:
-        return self.used / self.used_max
-
     def add(self, buffer: Buffer, position: int, header: BatchHeader, start_offset: int) -> bool:
         """Add the keys of a batch from `start_offset` on; False once the table is full."""
         if header.last_offset < start_offset:

@@ -20,7 +20,6 @@ class Lives:
         self.names: dict[str, str] = {}  # ids that differ from run to run
         self.classic: list[Member] = []
         self.modern: list[Modern] = []
-        self.live_groups: list[str] = []
 
     def close(self) -> None:
         self.talk.__exit__()

@@ -19,7 +19,6 @@ COMPLAINTS = re.compile(
 )
 # What the tool says of every segment that does not begin with offset 0, Kafka's own included.
 LATER_SEGMENT = re.compile(r"^Non-consecutive offsets in .*\n  -1 is followed by \d+\n", re.M)
-ABORTED = re.compile(r"producerId: (\d+) firstOffset: (\d+) lastOffset: (\d+) lastStableOffset: (\d+)")
 
 
 def dump(*arguments: str) -> str:

@@ -69,7 +69,6 @@ class Outcome:
     unhandled: list[str]
     timeline: str
     trace_hash: str
-    virtual_s: float
     effects: Counter[str]
 
     @property
@@ -368,7 +367,6 @@ def run_in(
         unhandled,
         world.history(),
         world.trace_hash,
-        world.now,
         story.effects,
     )
 

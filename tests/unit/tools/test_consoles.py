@@ -189,9 +189,6 @@ def test_an_undecodable_record_is_named() -> None:
     assert shown(consumed(b"\0", None), "OffsetsMessageFormatter") == b""
 
 
-PERF = ["--bootstrap-server", "h:1", "--topic", "t"]
-
-
 @pytest.mark.parametrize(
     ("main", "line"),
     [

@@ -41,7 +41,6 @@ RECEIVE_BYTES = 64 * 1024
 _NO_ROOM = memoryview(b"")
 """Nothing is received before a connection is made, or after: tries that fail leave little behind."""
 _TLS_ALERT = b"\x15\x03"
-_API_VERSIONS_FIRST = 3
 
 
 class _PendingRequest:

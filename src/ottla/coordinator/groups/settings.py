@@ -37,8 +37,6 @@ class ClassicSettings:
 
     size_max: int
     initial_rebalance_delay_ms: int
-    session_timeout_ms_min: int
-    session_timeout_ms_max: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +74,6 @@ class GroupSettings:
         self.classic = ClassicSettings(
             size_max=number("group.max.size"),
             initial_rebalance_delay_ms=number("group.initial.rebalance.delay.ms"),
-            session_timeout_ms_min=number("group.min.session.timeout.ms"),
-            session_timeout_ms_max=number("group.max.session.timeout.ms"),
         )
         self.consumer = ConsumerSettings(
             size_max=number("group.consumer.max.size"),

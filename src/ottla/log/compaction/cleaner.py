@@ -163,9 +163,6 @@ class Cleaner:
 
     # ---- who may be cleaned
 
-    def is_cleaning(self, partition: Partition) -> bool:
-        return partition in self._jobs
-
     def abort(self, partition: Partition) -> None:
         """Abort a cleaning of this log if there is one: its segments are about to change."""
         job = self._jobs.get(partition)
@@ -388,7 +385,6 @@ class Cleaner:
             sources = [(segment, log.aborted_transactions(*_range_of(log, segment))) for segment in group]
             cleaned = await self._drive(job, compaction.copy_segments(sources, last_records(log)))
             await self._exchange(job, cleaned, group)
-        job.report.map_utilization = key_map.utilization
         job.report.end_offset = end_offset
 
     def _new_key_map(self, dirt: Dirt) -> KeyMap:

@@ -38,7 +38,6 @@ class CleaningReport:
     end_offset: int
     seconds: float = 0.0
     map_bytes_read: int = 0
-    map_utilization: float = 0.0
     bytes_read: int = 0
     bytes_written: int = 0
     records_read: int = 0

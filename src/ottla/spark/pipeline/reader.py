@@ -58,7 +58,6 @@ class Fields:
         self._nodes: dict[str, tuple[yaml.Node, yaml.Node]] = {}
         self._asked: set[str] = set()
         self.marks: dict[str, Mark] = {"": mark_of(node)}
-        self.is_mapping = isinstance(node, yaml.MappingNode)
         if not isinstance(node, yaml.MappingNode):
             self.fault("", f"{what} must be a mapping of keys to values.")
             return

@@ -27,7 +27,3 @@ class SimulatedClock:
     def monotonic(self) -> float:
         process = self._process
         return process.local_time(process.loop.now) if process.drifts else process.loop.now
-
-    def jump(self, milliseconds: int) -> None:
-        """Set the time of day forward or back."""
-        self.offset_ms += milliseconds

@@ -105,11 +105,6 @@ class Session:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._socket.sendall(sent)
 
-    def finish_sending(self) -> None:
-        assert self._socket is not None
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_WR)
-
     def receive(self) -> bytes:
         """One frame without its size."""
         size = struct.unpack(">i", self._receive_exactly(4))[0]

@@ -132,6 +132,9 @@ def test_a_token_is_used_until_some_of_its_life_is_left() -> None:
 
 
 def test_tokens_come_from_texts_functions_and_files(tmp_path: Path) -> None:
+    def unlucky() -> str:
+        raise OSError("no luck")
+
     file = tmp_path / "token"
     file.write_text(" from-file\n")
 
@@ -148,9 +151,7 @@ def test_tokens_come_from_texts_functions_and_files(tmp_path: Path) -> None:
         with pytest.raises(AuthenticationFailed, match="int"):
             await value(sasl_oauthbearer_token=lambda: 5)
         with pytest.raises(AuthenticationFailed, match="no luck"):
-            await value(
-                sasl_oauthbearer_token=lambda: [][0] if False else (_ for _ in ()).throw(OSError("no luck"))
-            )
+            await value(sasl_oauthbearer_token=unlucky)
 
     asyncio.run(run())
 

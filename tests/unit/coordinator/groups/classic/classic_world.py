@@ -125,8 +125,6 @@ class World:
             ClassicSettings(
                 size_max=size_max,
                 initial_rebalance_delay_ms=delay_ms,
-                session_timeout_ms_min=6000,
-                session_timeout_ms_max=1_800_000,
             )
         )
         self.log: list[tuple[bytes, bytes | None]] = []

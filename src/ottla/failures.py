@@ -35,4 +35,4 @@ class Failures:
         count = self.counts[place]
         if count & (count - 1) == 0:
             over = f" over {subject}" if subject else ""
-            logger.error("%s failed%s, time %d, and goes on: %r", what, over, count, error, exc_info=error)
+            logger.error("%s failed%s (failure %d); continuing: %r", what, over, count, error, exc_info=error)

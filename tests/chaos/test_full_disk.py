@@ -16,7 +16,7 @@ from tests.interop.cluster.nodes import SECONDS_MAX
 DISK_BYTES = 16 << 20
 # The metadata log grows by a block per second, so that it soon hits the full disk.
 SETTINGS = {"metadata.max.idle.interval.ms": "10", "broker.heartbeat.interval.ms": "200"}
-RESERVE = "lives on its reserve"
+RESERVE = "now uses its reserve"
 
 
 def test_a_node_on_a_full_disk_stays_up_and_recovers(tmp_path: Path) -> None:

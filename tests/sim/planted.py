@@ -533,7 +533,7 @@ def _commits_wait_without_end() -> list[Patch]:
             async with member._commits, asyncio.timeout(seconds):
                 await member._commit(offsets, asked_at, retries=retries)
         except TimeoutError as error:
-            raise TimedOut("Offsets could not be committed in time.") from error
+            raise TimedOut("Offsets were not committed in time.") from error
 
     return [(GroupMember, "commit", commit)]
 

@@ -244,7 +244,7 @@ def test_a_second_task_may_only_close_a_polling_consumer() -> None:
                 await call()
         began = world.now
         await consumer.close()
-        with pytest.raises(Exception, match="closed while it was used"):
+        with pytest.raises(Exception, match="closed while it was in use"):
             await polling
         assert world.now - began < 1.0
         await consumer.close()

@@ -116,7 +116,7 @@ def set_profile(
     known = profiles.set_settings(known, name, changes)
     if is_new and known.current is None:
         known = profiles.use(known, name)
-    sentence = f"Profile {name} {'made' if is_new else 'changed'} in {known.path}."
+    sentence = f"Profile {name} {'created' if is_new else 'changed'} in {known.path}."
     if known.current == name and is_new:
         sentence += " It is now the current profile."
     print_result(session, sentence, {"profile": name, "file": str(known.path), "used": known.current == name})

@@ -106,7 +106,7 @@ def complete(work: Coroutine[Any, Any, R]) -> R:
         result: R = end.value
         return result
     work.close()
-    raise RuntimeError(f"{work} has to be awaited, and the call that ran it cannot do that.")
+    raise RuntimeError(f"{work} suspended, but a blocking call cannot wait for it.")
 
 
 class BlockingCalls:

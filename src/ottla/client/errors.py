@@ -88,7 +88,7 @@ class TlsFailed(ClientError):
 
 
 class AuthenticationFailed(ClientError):
-    """The broker refused the credentials. Trying again does not help before they change."""
+    """The broker rejected the credentials. A retry helps only after they have changed."""
 
 
 class ProtocolMismatch(ClientError):

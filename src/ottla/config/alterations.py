@@ -75,7 +75,7 @@ def check_request(
 
 def _form_fault(kind: int, settings: Sequence[tuple[str, int, str | None]], incremental: bool) -> str | None:
     if len(settings) > SETTINGS_PER_RESOURCE_MAX:
-        return f"{len(settings)} settings of one resource are more than {SETTINGS_PER_RESOURCE_MAX}"
+        return f"{len(settings)} settings of one resource exceed the maximum of {SETTINGS_PER_RESOURCE_MAX}"
     if len({name for name, _, _ in settings}) != len(settings):
         return "Error due to duplicate config keys"
     nulls = [name for name, operation, value in settings if value is None and operation != Operation.DELETE]

@@ -359,7 +359,7 @@ class BrokerConfig:
         entries = parse_map(name, self.str_of(name))
         for host, count in entries.items():
             if not (count.isascii() and count.isdigit()):
-                raise Conflict(f"{name} gives {host} the limit {count}, which is not a number.", name)
+                raise Conflict(f"{name} sets the limit {count} for {host}, which is not a number.", name)
         return {host: int(count) for host, count in entries.items()}
 
     @property

@@ -79,7 +79,7 @@ _GONE = {
     "controlled.shutdown.max.retries": "the controller manages controlled shutdowns",
     "controlled.shutdown.retry.backoff.ms": "the controller manages controlled shutdowns",
     "delegation.token.master.key": "renamed to delegation.token.secret.key",
-    "group.coordinator.new.enable": "there is only the new group coordinator",
+    "group.coordinator.new.enable": "only the new group coordinator exists",
     "inter.broker.protocol.version": "replaced by the metadata.version of the cluster",
     "leader.imbalance.per.broker.percentage": "leaders are balanced regardless of the imbalance",
     "log.message.downconversion.enable": "old message formats are no longer written",

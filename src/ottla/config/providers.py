@@ -64,7 +64,7 @@ class Providers:
                 return properties.decode(self._content(f"{path}/{key}"))
             return properties.as_dict(properties.decode(self._content(path)))[key]
         except (OSError, KeyError, ValueError) as error:
-            raise UnresolvedReference(f"{match[0]} cannot be read: {error!r}.") from error
+            raise UnresolvedReference(f"Cannot read {match[0]}: {error!r}.") from error
 
     def _variable(self, name: str, key: str, reference: str) -> str:
         pattern = self._settings.get(f"config.providers.{name}.param.allowlist.pattern")
@@ -77,7 +77,7 @@ class Providers:
 
     def _content(self, path: str) -> bytes:
         if self._read is None:
-            raise UnresolvedReference(f"The file {path} cannot be read here.")
+            raise UnresolvedReference(f"Cannot read the file {path} here.")
         return self._read(path)
 
 

@@ -33,7 +33,7 @@ class Election(Enum):
 
     PREFERRED = "the first assigned replica, if it is in sync"
     ONLINE = "the present leader, else any in-sync replica"
-    UNCLEAN = "as ONLINE, and if there is none then any live replica, whatever it lacks"
+    UNCLEAN = "as ONLINE, else any live replica, even one that lacks records"
 
 
 class PartitionChange:

@@ -46,7 +46,7 @@ def parse(text: str, path: str) -> dict[Partition, int]:
         return {}
     version = _number(lines[0], path, 1, "the version", -_PARTITION_MAX, _PARTITION_MAX)
     if version != VERSION:
-        _refuse(path, 1, f"version {version} is not known, only {VERSION} is")
+        _refuse(path, 1, f"version {version} is not supported, only {VERSION} is")
     if len(lines) == 1:
         _refuse(path, 2, "the number of entries is missing")
     count = _number(lines[1], path, 2, "the number of entries", 0, _PARTITION_MAX)
@@ -57,10 +57,10 @@ def parse(text: str, path: str) -> dict[Partition, int]:
             _refuse(path, number, f"{line[:80]!r} is not `topic partition offset`")
         partition = (words[0], _number(words[1], path, number, "the partition", 0, _PARTITION_MAX))
         if partition in offsets:
-            _refuse(path, number, f"partition {words[0]}-{words[1]} comes twice")
+            _refuse(path, number, f"partition {words[0]}-{words[1]} occurs twice")
         offsets[partition] = _number(words[2], path, number, "the offset", 0, _OFFSET_MAX)
     if len(offsets) != count:
-        _refuse(path, 2, f"{count} entries are announced and {len(offsets)} follow")
+        _refuse(path, 2, f"the file declares {count} entries but contains {len(offsets)}")
     return offsets
 
 
@@ -80,7 +80,7 @@ def decode(content: bytes, path: str) -> dict[Partition, int]:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise CheckpointError(f"{path} is damaged: byte {error.start} is not text in UTF-8.") from error
+        raise CheckpointError(f"{path} is damaged: byte {error.start} is not UTF-8 text.") from error
     return parse(text, path)
 
 

@@ -70,7 +70,7 @@ class LogConfig:
             try:
                 values[field] = parse(text)
             except ValueError as error:
-                raise ValueError(f"{setting} cannot be {text!r}: {error}.") from None
+                raise ValueError(f"{setting}={text!r} is invalid: {error}.") from None
         return cls(**values)
 
     @property
@@ -123,7 +123,7 @@ def _integer(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ValueError("it must be a whole number") from None
+        raise ValueError("it must be an integer") from None
 
 
 def _number(text: str) -> float:
@@ -141,7 +141,7 @@ def _policies(text: str) -> frozenset[str]:
     policies = frozenset(word.lower() for word in _words(text))
     unknown = policies - {"compact", "delete"}
     if unknown:
-        raise ValueError("it may hold compact and delete")
+        raise ValueError("it may contain only compact and delete")
     return policies
 
 

@@ -41,4 +41,4 @@ class FileSlice:
         self.length -= count
 
     def _too_short(self, missing: int) -> OSError:
-        return OSError(f"{self.file.path} ends {missing} bytes before the records it should hold")
+        return OSError(f"{self.file.path} is {missing} bytes shorter than the records in it")

@@ -86,7 +86,9 @@ class LogFiles:
         old = self.segments.active
         if old.base_offset == base_offset:
             if old.size_bytes:
-                raise ValueError(f"{self.directory} has a segment of offset {base_offset} already")
+                raise ValueError(
+                    f"{self.directory} already contains a segment with base offset {base_offset}"
+                )
             return self._replace_empty(old)
         old.become_inactive()
         segment = self._create(base_offset)

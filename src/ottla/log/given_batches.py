@@ -50,7 +50,9 @@ def check_given(
             break
         check_crc(records, position, header)
         if header.base_offset > BASE_OFFSET_MAX:
-            raise CorruptMessage(f"A batch for {name} has the base offset {header.base_offset}.")
+            raise CorruptMessage(
+                f"A batch for {name} has the base offset {header.base_offset}, which is too large."
+            )
         if header.last_offset <= previous or header.base_offset <= previous:
             raise OffsetsOutOfOrder(
                 f"Out of order offsets found in append to {name}: {header.base_offset} after {previous}."

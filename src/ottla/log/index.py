@@ -237,7 +237,7 @@ class OffsetIndex(SparseIndex):
             return None
         (first, first_position), (last, last_position) = self.entry(0), self.last()
         if first < self.base_offset or last < first or (self.count > 1 and last == first):
-            return f"its offsets run from {first} to {last} in the segment of offset {self.base_offset}"
+            return f"its offsets {first} to {last} do not fit the segment of offset {self.base_offset}"
         if first_position < 0 or last_position < first_position or last_position >= max(log_bytes, 1):
             return f"it points to byte {last_position} of a log of {log_bytes} bytes"
         return None
@@ -305,7 +305,7 @@ class TimeIndex(SparseIndex):
             return None
         first, last = self.entry(0), self.last()
         if last[0] < first[0] or first[0] < 0 or (self.count > 1 and last[0] == first[0]):
-            return f"its timestamps run from {first[0]} to {last[0]}"
+            return f"its timestamps run backwards from {first[0]} to {last[0]}"
         if last[1] < first[1] or first[1] < self.base_offset:
-            return f"its offsets run from {first[1]} to {last[1]} in the segment of offset {self.base_offset}"
+            return f"its offsets {first[1]} to {last[1]} do not fit the segment of offset {self.base_offset}"
         return None

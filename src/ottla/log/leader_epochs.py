@@ -49,7 +49,7 @@ class EpochCache:
     def assign(self, epoch: int, start_offset: int) -> None:
         """Epoch `epoch` begins at `start_offset`. The same epoch again, not earlier, changes nothing."""
         if epoch < 0 or start_offset < 0:
-            raise ValueError(f"epoch {epoch} from offset {start_offset}: neither may be negative")
+            raise ValueError(f"epoch {epoch} from offset {start_offset}: both must be non-negative")
         entries = self.entries
         if entries:
             last = entries[-1]
@@ -120,7 +120,7 @@ class EpochCache:
         if lines.pop():
             raise ValueError("its last line is incomplete")
         if len(lines) < 2:
-            raise ValueError("it ends before the count of entries")
+            raise ValueError("the number of entries is missing")
         if lines[0].strip() != "0":
             raise ValueError(f"its version is {lines[0][:40]!r}, not 0")
         count = _number(lines[1].strip(), _EPOCH_MAX)
@@ -131,7 +131,7 @@ class EpochCache:
                 raise ValueError(f"line {line[:40]!r} is not an epoch and an offset")
             entries.append(EpochEntry(_number(words[0], _EPOCH_MAX), _number(words[1], _OFFSET_MAX)))
         if count != len(entries):
-            raise ValueError(f"it promises {count} entries and holds {len(entries)}")
+            raise ValueError(f"it declares {count} entries but contains {len(entries)}")
         cache = cls(entries)
         cache.is_changed = False
         return cache

@@ -264,12 +264,10 @@ class Log:
     def _refuse(self) -> NoReturn:
         if self.failure is None:
             raise KafkaStorageError(f"The log of {self.name} is closed.")
-        raise KafkaStorageError(
-            f"The log of {self.name} is closed to writes since a disk error: {self.failure}."
-        )
+        raise KafkaStorageError(f"The log of {self.name} rejects writes after a disk error: {self.failure}.")
 
     def _refuse_while_truncating(self) -> NoReturn:
-        raise KafkaStorageError(f"The log of {self.name} takes records again when its truncation is flushed.")
+        raise KafkaStorageError(f"The log of {self.name} rejects appends until its truncation is flushed.")
 
     # ---- appending
 
@@ -665,7 +663,11 @@ class Log:
         if offset <= self.log_start_offset:
             return False
         logger.info(
-            "%s: log start offset moves from %d to %d: %s", self.name, self.log_start_offset, offset, reason
+            "%s: incremented log start offset from %d to %d: %s",
+            self.name,
+            self.log_start_offset,
+            offset,
+            reason,
         )
         self.log_start_offset = offset
         self.epochs.truncate_from_start(offset)
@@ -818,7 +820,7 @@ class Log:
             try:
                 snapshots.take(self.producers)
             except OSError as error:  # it would only save the next load a scan
-                logger.warning("%s: no snapshot of producers was written: %s", self.name, error)
+                logger.warning("%s: could not write a producer snapshot: %s", self.name, error)
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Drop everything; the next record gets `offset`."""

@@ -489,11 +489,11 @@ def decode_snapshot(data: Buffer) -> list[ProducerEntry]:
     try:
         version, crc, count = _SNAPSHOT_HEAD.unpack_from(data)
     except struct.error:
-        raise ValueError(f"its {len(data)} bytes are too few") from None
+        raise ValueError(f"{len(data)} bytes are too short for its header") from None
     if version != _SNAPSHOT_VERSION:
         raise ValueError(f"its version is {version}, not {_SNAPSHOT_VERSION}")
     if len(data) != _SNAPSHOT_HEAD.size + count * _SNAPSHOT_ENTRY.size:
-        raise ValueError(f"its {len(data)} bytes do not hold the {count} producers that it promises")
+        raise ValueError(f"it declares {count} producers, which do not fit its {len(data)} bytes")
     if crc != crc32c(bytes(data[_CRC_END:])):
         raise ValueError("its checksum does not match")
     entries = []

@@ -417,7 +417,7 @@ class Loader:
         if segment.base_offset in self._without_indexes and segment.size_bytes:
             problem = "an index file is missing"
         elif segment.offset_index.is_ragged or segment.time_index.is_ragged:
-            problem = "an index file ends within an entry"
+            problem = "an index file ends in the middle of an entry"
         elif segment.size_bytes > _CHUNK_BYTES and not segment.offset_index.size_bytes:
             problem = "its index is empty"
         elif segment is self._segments.active:
@@ -446,7 +446,7 @@ class Loader:
         dropped = size - position
         if dropped:
             if next_offset < promised_offset:
-                raise segment.damaged(position, f"{cause} It was flushed.", next_offset)
+                raise segment.damaged(position, f"{cause} The batch had been flushed.", next_offset)
             logger.warning(
                 "%s: truncating %d bytes at %d, after offset %d: %s",
                 segment.path,
@@ -474,7 +474,7 @@ class Loader:
             if len(data) - at >= _PREFIX_BYTES:
                 needed = int.from_bytes(data[at + 8 : at + 12], "big", signed=True) + LOG_OVERHEAD_BYTES
             if needed > left or needed < _PREFIX_BYTES:
-                cause = "The batch is incomplete." if needed > left else f"No batch is {needed} bytes long."
+                cause = "The batch is incomplete." if needed > left else f"Batch size {needed} is invalid."
                 yield position, None, cause
                 return
             if len(data) - at < needed:
@@ -564,7 +564,7 @@ class Loader:
     def _drop_all(self, end_offset: int) -> None:
         """Records below the log start are deleted, so a log that ends below it is empty."""
         logger.warning(
-            "%s ends at offset %d, before its log start %d: starting empty",
+            "%s ends at offset %d, before its log start %d: starting with an empty log",
             self._directory,
             end_offset,
             self._log_start_offset,

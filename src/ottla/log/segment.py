@@ -44,7 +44,7 @@ class LogDamaged(OSError):
         super().__init__(
             errno.EIO,
             f"The log is damaged at byte {position}, offset {offset}: {cause} Restore the file from a copy "
-            f"or a replica, or move its directory away to give its records up",
+            "or a replica, or move its directory away, which loses its records",
             path,
         )
         self.path = path
@@ -529,7 +529,7 @@ class Segment:
             if position + header.length_bytes > self.size_bytes:
                 raise self.damaged(position, "The batch ends beyond the file.", header.base_offset)
             if not 0 <= header.last_offset - self.base_offset <= RELATIVE_OFFSET_MAX:
-                cause = f"A batch of offset {header.last_offset} does not belong into this segment."
+                cause = f"A batch of offset {header.last_offset} does not belong to this segment."
                 raise self.damaged(position, cause, header.base_offset)
             yield position, header
             position += header.length_bytes
@@ -569,7 +569,9 @@ class Segment:
             if found >= 0:
                 return found
             if found == _BAD_ENTRY:
-                raise self.damaged(position, "The batch there does not hold the offset that its index gives.")
+                raise self.damaged(
+                    position, "The batch there does not contain the offset in its index entry."
+                )
         return None
 
     def _walk(self, offset: int, position: int, entry_offset: int) -> int:
@@ -599,7 +601,7 @@ class Segment:
                     return _BAD_ENTRY
                 if length >= _LENGTH_MIN and 0 <= magic <= 2:
                     raise self.damaged(position, "The batch ends beyond the file.", base)
-                raise self.damaged(position, f"No batch has length {length} and magic {magic}.")
+                raise self.damaged(position, f"Batch length {length} or magic {magic} is invalid.")
             if is_entry:
                 if not self.base_offset <= base <= entry_offset:
                     return _BAD_ENTRY

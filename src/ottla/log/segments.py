@@ -30,7 +30,7 @@ class SegmentsInconsistent(OSError):
     def __init__(self, directory: str, cause: Exception) -> None:
         super().__init__(
             errno.EIO,
-            f"An exchange of segments failed halfway ({cause!r}). Restart the node to load the log again",
+            f"Replacing segments failed halfway ({cause!r}). Restart the node to load the log again",
             directory,
         )
 

@@ -134,7 +134,7 @@ def aborted_problem(data: Buffer, base_offset: int) -> str | None:
     previous, previous_stable = base_offset - 1, 0
     for version, _producer_id, first_offset, last_offset, stable_offset in _ENTRY.iter_unpack(data):
         if version != _VERSION:
-            return f"an entry has version {version}"
+            return f"an entry has the unsupported version {version}"
         if last_offset <= previous or not 0 <= first_offset <= last_offset:
             return f"the entry of offsets {first_offset} to {last_offset} does not follow offset {previous}"
         if not previous_stable <= stable_offset <= last_offset + 1:

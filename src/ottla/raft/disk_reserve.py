@@ -54,7 +54,7 @@ class Reserve:
             self.remaining_bytes = min(self._file.size(), self._size_bytes) // BLOCK_BYTES * BLOCK_BYTES
             self._file.truncate(self.remaining_bytes)
         except OSError as error:
-            logger.warning("There is no reserve for the metadata log: %s", error)
+            logger.warning("Cannot create the disk reserve of the metadata log: %s", error)
             return
         self.fill()
         while self._disk.space(self._directory)[1] < _START_BYTES and self.release_block():
@@ -73,7 +73,7 @@ class Reserve:
                 self._file.pwrite([bytes(count)], self.remaining_bytes)
                 self.remaining_bytes += count
         except OSError as error:
-            logger.warning("The reserve for the metadata log could not be filled: %s", error)
+            logger.warning("Cannot fill the disk reserve of the metadata log: %s", error)
 
     def release_block(self) -> bool:
         """Truncate the file by one block; False if it is empty."""
@@ -81,7 +81,7 @@ class Reserve:
             return False
         if self.is_whole:
             logger.error(
-                "The disk of %s is full: the metadata log lives on its reserve of %d bytes. Free some space.",
+                "The disk of %s is full: the metadata log now uses its reserve of %d bytes. Free some space.",
                 self._directory,
                 self._size_bytes,
             )
@@ -89,7 +89,7 @@ class Reserve:
         try:
             self._file.truncate(self.remaining_bytes)
         except OSError as error:
-            logger.warning("The reserve for the metadata log cannot be used: %s", error)
+            logger.warning("Cannot use the disk reserve of the metadata log: %s", error)
             self.remaining_bytes = 0
             return False
         return True

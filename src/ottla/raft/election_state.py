@@ -38,7 +38,7 @@ class ElectionState:
 def to_json(election: ElectionState, kraft_version: int, voter_ids: Sequence[int]) -> bytes:
     """The content of the file."""
     if not 0 <= election.epoch <= EPOCH_MAX:
-        raise ValueError(f"Epoch {election.epoch} is not in the range of epochs.")
+        raise ValueError(f"Epoch {election.epoch} is out of range.")
     voted_id = NOBODY if election.voted is None else election.voted.id
     if kraft_version == 0:
         fields: dict[str, object] = {
@@ -74,11 +74,11 @@ def from_json(content: bytes, path: str) -> ElectionState:
     try:
         fields = json.loads(content)
         if not isinstance(fields, dict):
-            raise ValueError("it is no object of JSON")
+            raise ValueError("it is not a JSON object")
         version = _number(fields, "data_version", 0)
         if version > 1:
             raise ElectionFileDamaged(
-                f"{path} has data_version {version}, and only 0 and 1 are known: use a newer release."
+                f"{path} has data_version {version}, but only 0 and 1 are supported. Use a newer release."
             )
         epoch = _number(fields, "leaderEpoch", 0)
         leader_id = _number(fields, "leaderId", NOBODY)
@@ -91,7 +91,7 @@ def from_json(content: bytes, path: str) -> ElectionState:
     except (ValueError, RecursionError) as error:
         raise ElectionFileDamaged(
             f"{path} is not a quorum-state file ({error}). Restore it from a backup; if this node has never "
-            "voted with another one, it may be removed."
+            "voted with another one, you may delete it."
         ) from error
     voted = None if voted_id == NOBODY else ReplicaKey(voted_id, directory_id)
     return ElectionState(epoch, leader_id, voted)

@@ -36,7 +36,7 @@ class History(Generic[_T]):
 
     def add(self, offset: int, value: _T) -> None:
         if self._offsets and offset < self._offsets[-1]:
-            raise ValueError(f"A value at {offset} comes after one at {self._offsets[-1]}.")
+            raise ValueError(f"Offset {offset} is below the last offset, {self._offsets[-1]}.")
         if self._offsets and offset == self._offsets[-1]:
             self._values[-1] = value
         else:

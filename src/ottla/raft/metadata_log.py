@@ -110,7 +110,9 @@ class Journal:
             )
         self._log = log
         if latest is not None and latest.offset > log.log_end_offset:
-            logger.warning("The snapshot %s is ahead of the log, which restarts there.", latest.file_name)
+            logger.warning(
+                "The snapshot %s is ahead of the log; restarting the log after it.", latest.file_name
+            )
             self.restart_at_snapshot()
 
     def _repair(self, log: Log, base: int, damaged: Sequence[DamagedSnapshot], *, can_refetch: bool) -> None:
@@ -121,8 +123,8 @@ class Journal:
         if is_first or has_gap:
             if not can_refetch:
                 raise SnapshotDamaged(
-                    f"{damaged[-1].error} The log does not have all of its records: restore the file from a "
-                    "backup, or let this node join the quorum anew with an empty directory."
+                    f"{damaged[-1].error} The log does not contain all of its records. Restore the file "
+                    "from a backup, or let this node rejoin the quorum with an empty directory."
                 )
             logger.error("%s Fetching all metadata from the quorum again.", damaged[-1].error)
             log.truncate_fully_and_start_at(0)
@@ -131,7 +133,7 @@ class Journal:
             store.remove_before(max(one.id.offset for one in damaged))
             return
         for one in damaged:
-            logger.error("%s It is renamed; the log has its records from offset %d on.", one.error, base)
+            logger.error("%s Renamed it; the log contains its records from offset %d on.", one.error, base)
         store.rename_damaged(damaged)
 
     def detach(self) -> Log | None:
@@ -204,8 +206,8 @@ class Journal:
 
     def _missing(self, offset: int) -> MissingSnapshot:
         return MissingSnapshot(
-            f"The metadata log in {self.store.directory} lacks the records at offset {offset}: restore its "
-            "files from a backup, or let this node join the quorum anew with an empty directory."
+            f"The metadata log in {self.store.directory} lacks the records at offset {offset}. Restore its "
+            "files from a backup, or let this node rejoin the quorum with an empty directory."
         )
 
     def _damaged(self, offset: int, cause: CorruptMessage) -> LogDamaged:

@@ -135,7 +135,7 @@ def read(content: Buffer, path: str) -> Snapshot:
     if snapshot.last_contained_ms is None:
         raise SnapshotDamaged(f"{path} does not begin with the header of a snapshot.")
     if not has_footer or end != len(content):
-        raise SnapshotDamaged(f"{path} is cut off: after byte {end} its footer is missing.")
+        raise SnapshotDamaged(f"{path} is truncated: after byte {end} its footer is missing.")
     return snapshot
 
 

@@ -32,7 +32,7 @@ def with_voter(quorum: QuorumState, voter: Voter, now_ms: int) -> VoterSet:
         raise VoterChangeRefused(
             ErrorCode.INVALID_REQUEST,
             f"Node {voter.key.id} supports kraft.version {voter.kraft_versions[0]} to "
-            f"{voter.kraft_versions[1]}, and the cluster is at {level}.",
+            f"{voter.kraft_versions[1]}, but the cluster is at {level}.",
         )
     if not follower_progress.has_caught_up(leader, voter.key, now_ms):
         raise VoterChangeRefused(  # commits would wait for it
@@ -63,7 +63,9 @@ def with_updated_voter(quorum: QuorumState, voter: Voter, now_ms: int) -> VoterS
     leader = _leader(quorum)
     level = quorum.kraft_version.last
     if leader.high_watermark < 0:
-        raise VoterChangeRefused(ErrorCode.REQUEST_TIMED_OUT, "The epoch is not committed yet; try again.")
+        raise VoterChangeRefused(
+            ErrorCode.REQUEST_TIMED_OUT, "The leader has not committed a record of its epoch yet; try again."
+        )
     if not voter.supports(level):
         raise VoterChangeRefused(
             ErrorCode.INVALID_REQUEST, f"Node {voter.key.id} does not support kraft.version {level}."

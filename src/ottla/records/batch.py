@@ -80,7 +80,7 @@ class Codec(IntEnum):
         for codec in cls:
             if codec.config_name == name:
                 return codec
-        raise ValueError(f"no codec is called {name!r}: use none, gzip, snappy, lz4 or zstd")
+        raise ValueError(f"unknown codec {name!r}: use none, gzip, snappy, lz4 or zstd")
 
 
 CODEC_MAX = max(Codec)
@@ -171,12 +171,15 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     remaining = len(buffer) - position
     if remaining <= MAGIC_POSITION:
         raise CorruptMessage(
-            f"A record batch needs {MAGIC_POSITION + 1} bytes to be told apart, only {remaining} are left."
+            f"Record batch is truncated: its magic is in byte {MAGIC_POSITION + 1}, only {remaining} are "
+            "left."
         )
     magic = buffer[position + MAGIC_POSITION]
     if magic == 2:
         if remaining < HEADER_BYTES:
-            raise CorruptMessage(f"A batch header has {HEADER_BYTES} bytes, only {remaining} are left.")
+            raise CorruptMessage(
+                f"Record batch is truncated: its header has {HEADER_BYTES} bytes, only {remaining} are left."
+            )
         header = BatchHeader._make(HEADER.unpack_from(buffer, position))
         if header.length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
             raise CorruptMessage(
@@ -199,7 +202,9 @@ def _read_legacy_header(buffer: Buffer, position: int, magic: int) -> BatchHeade
         )
     timestamp_end = MAGIC_POSITION + 2 + (8 if magic else 0)
     if len(buffer) - position < timestamp_end:
-        raise CorruptMessage(f"A v{magic} message header ends after {timestamp_end} bytes; fewer are left.")
+        raise CorruptMessage(
+            f"Message is truncated: a v{magic} header has {timestamp_end} bytes, fewer are left."
+        )
     (crc,) = CRC.unpack_from(buffer, position + LEGACY_CRC_POSITION)
     attributes = buffer[position + MAGIC_POSITION + 1]
     timestamp = NO_TIMESTAMP
@@ -270,7 +275,8 @@ def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
     """Raise CorruptMessage unless `crc_matches`."""
     if len(buffer) - position < header.length_bytes:
         raise CorruptMessage(
-            f"Record batch is cut off: {header.length_bytes} bytes declared, {len(buffer) - position} there."
+            f"Record batch is truncated: it declares {header.length_bytes} bytes, only "
+            f"{len(buffer) - position} are left."
         )
     computed = crc_of(buffer, position, header)
     if computed != header.crc:

@@ -183,7 +183,7 @@ class BatchBuilder:
                 timestamp, key_raw, key_size, value_raw, value_size, header_count, header_raw, header_size
             )
         if status == _TOO_LARGE:
-            raise MessageTooLarge("A record of 2 GiB or more fits into no batch.")
+            raise MessageTooLarge("A record of 2 GiB or more does not fit into a batch.")
         return self.count - 1 if status == _TAKEN else -1
 
     def append_rows(self, rows: Rows, position: int, end: int) -> int:
@@ -211,7 +211,7 @@ class BatchBuilder:
                 elif position > before and status == _TOO_LARGE:
                     break
         if status == _TOO_LARGE:
-            raise MessageTooLarge("A record of 2 GiB or more fits into no batch.")
+            raise MessageTooLarge("A record of 2 GiB or more does not fit into a batch.")
         return position
 
     def _append_plain_rows(self, rows: Rows, position: int, end: int) -> int:
@@ -367,7 +367,7 @@ class BatchBuilder:
     def adopt(self, data: Buffer) -> None:
         """Become a batch that was built elsewhere; `build` writes other producer fields into a copy of it."""
         if self.count or self._sealed is not None:
-            raise ValueError("only an empty builder takes a whole batch")
+            raise ValueError("only an empty builder accepts a whole batch")
         header = read_header(data, 0)
         if header.magic != 2 or header.length_bytes != len(data) or header.record_count < 1:
             raise ValueError("this is not one whole batch of records of magic 2")

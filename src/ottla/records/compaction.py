@@ -256,7 +256,7 @@ def _payload(buffer: Buffer, position: int, header: BatchHeader) -> Payload:
         data, begin = read_content(buffer, position, header), 0
         end = len(data)
     if not 0 <= header.record_count <= end - begin:
-        raise _unreadable(f"{header.record_count} records cannot be in {end - begin} bytes")
+        raise _unreadable(f"{header.record_count} records do not fit into {end - begin} bytes")
     return Payload(data, begin, end, header.record_count, header.base_offset)
 
 

@@ -116,12 +116,12 @@ def decompress(
             return _unzstd(view, size_max)
     except (DecompressionError, error, IndexError, _INFLATE_ERROR) as cause:
         problem: KafkaError = CorruptMessage(
-            f"The {Codec(codec).config_name} data does not decompress: {cause}."
+            f"Cannot decompress the {Codec(codec).config_name} data: {cause}."
         )
     except (CorruptMessage, MessageTooLarge) as cause:
         problem = type(cause)(cause.message)
     else:
-        raise UnsupportedCompressionType(f"No codec has the number {codec}; 0 to 4 exist.")
+        raise UnsupportedCompressionType(f"Unknown codec {codec}; 0 to 4 exist.")
     raise problem  # raised here: the cause's traceback would keep the output alive
 
 
@@ -137,7 +137,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
         return _lz4(memoryview(data), level)
     if codec == Codec.ZSTD:
         return bytes(zstd.compress(data, ZSTD_LEVEL_DEFAULT if level is None else level))
-    raise UnsupportedCompressionType(f"No codec has the number {codec}; 0 to 4 exist.")
+    raise UnsupportedCompressionType(f"Unknown codec {codec}; 0 to 4 exist.")
 
 
 def _check_size(size: int, size_max: int) -> None:
@@ -148,13 +148,13 @@ def _check_size(size: int, size_max: int) -> None:
 def _check_pieces(cost: int, size_max: int) -> None:
     if cost > max(size_max, PIECES_FREE * PIECE_BYTES_MIN):
         raise MessageTooLarge(
-            f"The records are compressed in more than {cost // PIECE_BYTES_MIN - 1} blocks, the most that are"
-            f" taken where {size_max} bytes are."
+            f"The records are compressed in more than {cost // PIECE_BYTES_MIN - 1} blocks, the maximum for "
+            f"{size_max} bytes."
         )
 
 
 def _too_large(size_max: int) -> MessageTooLarge:
-    return MessageTooLarge(f"The records decompress to more than {size_max} bytes, the most that is taken.")
+    return MessageTooLarge(f"The records decompress to more than {size_max} bytes, the maximum.")
 
 
 def _gunzip(data: memoryview, size_max: int) -> bytes | bytearray:
@@ -194,7 +194,7 @@ def _inflate(
         if not rest:
             rest = data[position : position + GZIP_WINDOW_BYTES]
             if not rest:
-                raise CorruptMessage("The gzip data is cut off.")
+                raise CorruptMessage("The gzip data is truncated.")
             position += len(rest)
         part = inflater.decompress(rest, GZIP_STEP_BYTES)
         _check_size(size + len(part), len(out))
@@ -228,7 +228,7 @@ def _unsnappy(data: memoryview, size_max: int) -> bytearray:
             if size:
                 snappy.decompress_raw_into(block, view[position : position + size])
             elif bytes(block) != b"\x00":
-                raise CorruptMessage("A snappy block says that it is empty and is not.")
+                raise CorruptMessage("A snappy block declares no bytes but contains some.")
             position += size
     return out
 
@@ -248,7 +248,7 @@ def _xerial_blocks(data: memoryview, size_max: int) -> list[memoryview]:
         if data[position : position + 8] == XERIAL_MAGIC:
             position += len(XERIAL_HEADER)
             if position > len(data):
-                raise CorruptMessage("The snappy stream header is cut off.")
+                raise CorruptMessage("The snappy stream header is truncated.")
             continue
         (length,) = _INT.unpack_from(data, position)
         position += 4
@@ -283,12 +283,12 @@ def _unlz4(data: memoryview, size_max: int, *, header_checksum_right: bool) -> b
     (magic,) = _UINT_LE.unpack_from(data, 0)
     flags, block_descriptor = data[4], data[5]
     if magic != LZ4_MAGIC or flags >> 6 != 1 or flags & 0x03 or block_descriptor & 0x8F:
-        raise CorruptMessage("The lz4 data does not start with a frame that is known.")
+        raise CorruptMessage("The lz4 data does not start with a known frame.")
     if not flags & 0x20:
-        raise CorruptMessage("The lz4 blocks depend on one another, which no consumer can be asked to read.")
+        raise CorruptMessage("The lz4 blocks depend on one another, which Kafka's consumers cannot read.")
     size_code = block_descriptor >> 4
     if size_code < 4:
-        raise CorruptMessage(f"The lz4 block size code {size_code} is not one of 4 to 7.")
+        raise CorruptMessage(f"The lz4 block size code {size_code} is invalid: it must be 4 to 7.")
     position = 6 + (8 if flags & 0x08 else 0)
     if not header_checksum_right:
         fixed = bytearray(data)
@@ -353,7 +353,7 @@ def _zstd_bound(data: memoryview, size_max: int) -> int:
             last = bool(head & 1)
             kind, size = head >> 1 & 3, head >> 3
             if kind == 3 or size > ZSTD_BLOCK_BYTES_MAX:
-                raise CorruptMessage("A zstd block has an impossible type or size.")
+                raise CorruptMessage("A zstd block has an invalid type or size.")
             bound += ZSTD_BLOCK_BYTES_MAX if kind == 2 else size
             position += 3 + (1 if kind == 1 else size)
         position += 4 if descriptor & 4 else 0

@@ -36,10 +36,10 @@ class ControlType(IntEnum):
 def control_type(key: Buffer | None) -> ControlType:
     """The type in the key of a control record."""
     if key is None or len(key) < _KEY.size:
-        raise InvalidRecord(f"The key of a control record has at least {_KEY.size} bytes.")
+        raise InvalidRecord(f"The key of a control record must have at least {_KEY.size} bytes.")
     version, number = _KEY.unpack_from(key)
     if version < 0:
-        raise InvalidRecord(f"A control record cannot have version {version}: the data may be corrupt.")
+        raise InvalidRecord(f"Invalid version {version} of a control record: the data may be corrupt.")
     if number in ControlType.__members__.values():
         return ControlType(number)
     return ControlType.UNKNOWN
@@ -48,10 +48,12 @@ def control_type(key: Buffer | None) -> ControlType:
 def coordinator_epoch(value: Buffer | None) -> int:
     """The epoch of the transaction coordinator that wrote an ABORT or COMMIT marker."""
     if value is None or len(value) < _END_TXN_MARKER.size:
-        raise InvalidRecord(f"The value of a transaction marker has at least {_END_TXN_MARKER.size} bytes.")
+        raise InvalidRecord(
+            f"The value of a transaction marker must have at least {_END_TXN_MARKER.size} bytes."
+        )
     version, epoch = _END_TXN_MARKER.unpack_from(value)
     if version < 0:
-        raise InvalidRecord(f"A transaction marker cannot have version {version}: the data may be corrupt.")
+        raise InvalidRecord(f"Invalid version {version} of a transaction marker: the data may be corrupt.")
     return int(epoch)
 
 

@@ -99,7 +99,7 @@ def map_keys(
             raw, position, end, count, base_offset, start_offset, words, last, hidden, used, used_max, numbers
         )
     if index < 0:
-        raise ValueError(f"record {-1 - index} of the batch at offset {base_offset} is not sound")
+        raise ValueError(f"record {-1 - index} of the batch at offset {base_offset} is corrupt")
     return index, notes[_SUM_0], notes[_SUM_1]
 
 
@@ -165,7 +165,7 @@ def mark_kept(
     _check_range(len(data), position, end)
     _check_table(len(table), len(secret))
     if len(marks) < count:
-        raise ValueError(f"{len(marks)} marks do not do for {count} records")
+        raise ValueError(f"{len(marks)} marks are too few for {count} records")
     if count <= 0:
         return 0, 0, 0, 0, 0
     notes = array("q", bytes(8 * _NOTES))
@@ -195,7 +195,7 @@ def mark_kept(
             numbers,
         )
     if kept < 0:
-        raise ValueError(f"record {-1 - kept} of the batch at offset {base_offset} is not sound")
+        raise ValueError(f"record {-1 - kept} of the batch at offset {base_offset} is corrupt")
     return kept, notes[_SUM_0], notes[_SUM_1], notes[_SUM_2], notes[_SUM_3]
 
 
@@ -255,7 +255,7 @@ def copy_kept(
     """Copy the records that `marks` keeps, with `timestamp_shift` added to their timestamp deltas."""
     _check_range(len(data), position, end)
     if len(marks) < count:
-        raise ValueError(f"{len(marks)} marks do not do for {count} records")
+        raise ValueError(f"{len(marks)} marks are too few for {count} records")
     room = end - position
     if timestamp_shift != 0:
         room += _GROWTH_MAX * count
@@ -275,7 +275,7 @@ def copy_kept(
         length = _copy(raw, position, end, count, flags, timestamp_shift, target, numbers)
     del into  # a bytearray with a live view cannot be resized
     if length < 0:
-        raise ValueError("the records are not those that were marked")
+        raise ValueError("the records are not the marked ones")
     del out[length:]
     return out
 

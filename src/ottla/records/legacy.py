@@ -55,13 +55,13 @@ def _read_wrapped(content: Buffer, wrapper: BatchHeader) -> list[LegacyFields]:
         if header.magic != wrapper.magic:
             raise CorruptMessage(f"A v{header.magic} message is wrapped in one of v{wrapper.magic}.")
         if header.is_compressed:
-            raise CorruptMessage("A compressed message is wrapped in another.")
+            raise CorruptMessage("A compressed message contains another one.")
         check_crc(content, position, header)
         key, value = _read_key_and_value(content, position, header)
         timestamp = wrapper.max_timestamp if stamped else header.max_timestamp
         messages.append((header.base_offset, timestamp, key, value))
     if not messages:
-        raise CorruptMessage(f"The compressed message at offset {wrapper.base_offset} wraps nothing.")
+        raise CorruptMessage(f"The compressed message at offset {wrapper.base_offset} is empty.")
     if wrapper.magic == 0:
         return messages
     # Clients that left the wrapper's offset to the broker wrote 0.
@@ -79,7 +79,7 @@ def _read_key_and_value(
 ) -> tuple[bytes | None, bytes | None]:
     end = position + header.length_bytes
     if end > len(buffer):
-        raise CorruptMessage(f"The message at offset {header.base_offset} is cut off.")
+        raise CorruptMessage(f"The message at offset {header.base_offset} is truncated.")
     view = memoryview(buffer)[position:end]
     at = MAGIC_POSITION + 2 + (8 if header.magic == 1 else 0)
     key, at = _read_bytes(view, at)

@@ -90,7 +90,7 @@ class UnreadableRecord(ValueError):
 
     def __init__(self, topic: str, partition: int, offset: int, part: str, cause: Exception) -> None:
         place = f"offset {offset} of {topic}-{partition}"
-        super().__init__(f"The {part} of the record at {place} does not deserialize: {cause}")
+        super().__init__(f"Cannot deserialize the {part} of the record at {place}: {cause}")
         self.topic = topic
         self.partition = partition
         self.offset = offset
@@ -241,7 +241,7 @@ class RecordReader:
                 break
             _, length = OFFSET_LENGTH.unpack_from(buffer, at)
             if length < LEGACY_LENGTH_MIN:
-                raise self._corrupt(f"a batch cannot have {length} bytes")
+                raise self._corrupt(f"batch length {length} is invalid")
             if length > room - LOG_OVERHEAD_BYTES:
                 break
             try:
@@ -249,7 +249,7 @@ class RecordReader:
                 if self.check_crcs:
                     check_crc(buffer, at, header)
                 if header.last_offset_delta < 0 or not 0 <= header.base_offset <= BASE_OFFSET_MAX:
-                    raise CorruptMessage(f"no batch has the base offset {header.base_offset}")
+                    raise CorruptMessage(f"base offset {header.base_offset} is invalid")
                 opened = self._open(at, header)
             except KafkaError as cause:
                 raise self._corrupt(str(cause)) from cause
@@ -268,7 +268,7 @@ class RecordReader:
                 return False
             entries = read_entry(self._buffer, at, header, self.decompressed_bytes_max)
             if not all(0 <= entry[0] <= BASE_OFFSET_MAX for entry in entries):
-                raise CorruptMessage("it wraps a message with an impossible offset")
+                raise CorruptMessage("it contains a message with an invalid offset")
             self._legacy = entries[::-1]
             self._share(header)
             return True
@@ -280,7 +280,7 @@ class RecordReader:
         ):
             return False
         if header.record_count < 0:
-            raise CorruptMessage(f"it cannot have {header.record_count} records")
+            raise CorruptMessage(f"record count {header.record_count} is invalid")
         content = read_content(self._buffer, at, header, decompressed_bytes_max=self.decompressed_bytes_max)
         if header.record_count == 0:
             return False
@@ -337,7 +337,7 @@ class RecordReader:
         while self._left > 0 and taken < count:
             after = _scan(raw, self._position, end, notes)
             if after < 0:
-                raise self._corrupt("a record does not keep to the bounds of its batch")
+                raise self._corrupt("a record exceeds the bounds of its batch")
             if notes[_HEADER_COUNT] > _HEADERS_MAX:
                 raise self._corrupt(_TOO_MANY_HEADERS)
             offset = self._base_offset + notes[_OFFSET_DELTA]
@@ -372,7 +372,7 @@ class RecordReader:
         while self._left > 0 and columns.rows < count:
             after = _scan(raw, self._position, end, notes)
             if after < 0:
-                raise self._corrupt("a record does not keep to the bounds of its batch")
+                raise self._corrupt("a record exceeds the bounds of its batch")
             if notes[_HEADER_COUNT] > _HEADERS_MAX:
                 raise self._corrupt(_TOO_MANY_HEADERS)
             offset = self._base_offset + notes[_OFFSET_DELTA]

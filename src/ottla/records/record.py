@@ -108,9 +108,7 @@ def read_content(
     compressed."""
     end = position + header.length_bytes
     if end > len(buffer):
-        raise CorruptMessage(
-            f"Record batch is cut off: it ends {end - len(buffer)} bytes after the last one."
-        )
+        raise CorruptMessage(f"Record batch is truncated: the last {end - len(buffer)} bytes are missing.")
     body = memoryview(buffer)[position + HEADER_BYTES : end]
     if not header.is_compressed or header.record_count == 0:
         return body

@@ -133,7 +133,9 @@ class Rows:
         wrong = self._choose(partition_count, ignore_keys, starts, chosen)
         if wrong >= 0:
             partition = self.partitions[wrong]
-            raise ValueError(f"row {wrong} wants partition {partition}; there are {partition_count}")
+            raise ValueError(
+                f"row {wrong} has partition {partition}, but the topic has {partition_count} partitions"
+            )
         self._sort(partition_count, starts, chosen)
         return list(starts[: partition_count + 2])
 

@@ -69,9 +69,9 @@ _ASSIGNED = Struct(">qii")
 _ATTRIBUTES = Struct(">h")
 
 _BROKEN = {
-    kernel.CUT_OFF: "it declares more records than there are bytes",
-    kernel.BAD_SIZE: "record {index} has a size that does not fit",
-    kernel.BAD_VARINT: "record {index} holds a number that is cut off or too long",
+    kernel.CUT_OFF: "it declares more records than it can contain",
+    kernel.BAD_SIZE: "record {index} has an invalid size",
+    kernel.BAD_VARINT: "record {index} contains a number that is truncated or too long",
     kernel.BAD_HEADERS: "record {index} has headers that do not fit into it",
     kernel.SIZE_DIFFERS: "record {index} does not have the size it declares",
     kernel.BAD_OFFSET_DELTA: "record {index} does not have {index} as its offset delta",
@@ -141,15 +141,22 @@ def check_request(records: Buffer | None, version: int) -> None:
     """Check the rules that a produce request of `version` sets for the records of one partition."""
     length_bytes = None if records is None else _whole_batch(records, 0)
     if records is None or length_bytes is None:
-        raise InvalidRecord(f"{_requests(version)} must bring at least one whole record batch a partition.")
+        raise InvalidRecord(f"{_requests(version)} must have at least one record batch per partition")
     if records[MAGIC_POSITION] != 2:
-        raise InvalidRecord(f"{_requests(version)} may only bring record batches of format v2.")
+        raise InvalidRecord(
+            f"{_requests(version)} are only allowed to contain record batches with magic version 2"
+        )
     if length_bytes < HEADER_BYTES:
         raise _too_short(length_bytes)
     if version < ZSTD_FROM_VERSION and records[ATTRIBUTES_POSITION + 1] & CODEC_MASK == Codec.ZSTD:
-        raise UnsupportedCompressionType(f"{_requests(version)} may not use zstd; {ZSTD_FROM_VERSION} may.")
+        raise UnsupportedCompressionType(
+            f"{_requests(version)} are not allowed to use ZStandard compression; use version "
+            f"{ZSTD_FROM_VERSION} or later"
+        )
     if len(records) != length_bytes and _whole_batch(records, length_bytes) is not None:
-        raise InvalidRecord(f"{_requests(version)} may bring exactly one record batch a partition.")
+        raise InvalidRecord(
+            f"{_requests(version)} are only allowed to contain exactly one record batch per partition"
+        )
 
 
 def _requests(version: int) -> str:
@@ -190,10 +197,10 @@ def validate(
         if length_bytes > size or length_bytes < HEADER_BYTES:
             _refuse_start(records)
         if _whole_batch(records, length_bytes) is not None:
-            raise InvalidRecord(f"More than one record batch in one append{_to(rules)}.")
+            raise InvalidRecord(f"An append contains more than one record batch{_to(rules)}.")
         records = records[:length_bytes]
     if header[0] and origin is Origin.CLIENT:
-        raise InvalidRecord(f"The base offset of a produced batch must be 0, it is {header[0]}{_to(rules)}.")
+        raise InvalidRecord(f"The base offset of a produced batch must be 0, not {header[0]}{_to(rules)}.")
     if length_bytes > rules.max_message_bytes:
         raise _batch_too_large(length_bytes, rules)
     if length_bytes > RECOMPRESSED_BYTES_AT_ONCE:
@@ -236,7 +243,9 @@ def validate(
         )
     status, index, _where, max_timestamp, delta_of_max, problems = walked
     if status:
-        raise InvalidRecord(f"The record batch is broken: {_BROKEN[status].format(index=index)}{_to(rules)}.")
+        raise InvalidRecord(
+            f"The record batch is invalid: {_BROKEN[status].format(index=index)}{_to(rules)}."
+        )
     if claims_log_append:
         max_timestamp = _check_claimed_time(header, rules, now_ms, problems)
     elif problems:
@@ -321,7 +330,7 @@ def _whole_batch(records: Buffer, position: int) -> int | None:
         return None
     length: int = OFFSET_LENGTH.unpack_from(records, position)[1]
     if length < LEGACY_LENGTH_MIN:
-        raise CorruptMessage(f"Record size {length} is less than the smallest there is, {LEGACY_LENGTH_MIN}.")
+        raise CorruptMessage(f"Record size {length} is less than the minimum of {LEGACY_LENGTH_MIN}.")
     if remaining <= MAGIC_POSITION:
         return None
     magic = records[position + MAGIC_POSITION]
@@ -339,18 +348,18 @@ def _refuse_start(records: memoryview) -> NoReturn:
     """Raise the error for bytes that do not start with a complete v2 batch."""
     length_bytes = _whole_batch(records, 0)
     if length_bytes is None:
-        raise InvalidRecord("There is no whole record batch to append.")
+        raise InvalidRecord("The append contains no complete record batch.")
     if records[MAGIC_POSITION] != 2:
         raise InvalidRecord(
-            f"Record batches of format v{records[MAGIC_POSITION]} are read but no longer written; use v2."
+            f"Record batches of format v{records[MAGIC_POSITION]} can be read but not written. Use v2."
         )
     raise _too_short(length_bytes)
 
 
 def _batch_too_large(length_bytes: int, rules: ProduceRules) -> MessageTooLarge:
     return MessageTooLarge(
-        f"The record batch has {length_bytes} bytes, which is more than the {rules.max_message_bytes} that"
-        f" max.message.bytes allows{_to(rules)}."
+        f"The record batch size is {length_bytes} bytes, which exceeds max.message.bytes="
+        f"{rules.max_message_bytes}{_to(rules)}."
     )
 
 
@@ -360,16 +369,15 @@ def _check_header(header: BatchHeader, rules: ProduceRules, origin: Origin) -> N
     if header.last_offset_delta < 0:
         raise InvalidRecord(f"Batch has an invalid offset range {offsets}{_to(rules)}.")
     if header.record_count <= 0:
-        raise InvalidRecord(
-            f"Batch declares {header.record_count} records, at least one must be{_to(rules)}."
-        )
+        raise InvalidRecord(f"Invalid reported count for record batch: {header.record_count}{_to(rules)}")
     if header.record_count != header.last_offset_delta + 1:
         raise InvalidRecord(
-            f"Batch has the offset range {offsets} but declares {header.record_count} records{_to(rules)}."
+            f"Inconsistent batch offset range {offsets} and count of records "
+            f"{header.record_count}{_to(rules)}"
         )
     if origin is Origin.CLIENT:
         if header.is_control:
-            raise InvalidRecord(f"Clients may not write control records{_to(rules)}.")
+            raise InvalidRecord(f"Clients are not allowed to write control records{_to(rules)}")
         if header.has_producer_id and header.base_sequence < 0:
             raise InvalidRecord(
                 f"Invalid sequence number {header.base_sequence} in a batch with producer id"
@@ -387,7 +395,7 @@ def _decompressed(
 ) -> bytes | bytearray:
     """Decompress the records of a batch. The CRC was correct, so the sender is to blame for any error."""
     if codec > CODEC_MAX:
-        raise UnsupportedCompressionType(f"No codec has the number {codec}{_to(rules)}; 0 to 4 exist.")
+        raise UnsupportedCompressionType(f"Unknown codec {codec}{_to(rules)}; 0 to 4 exist.")
     size_max = rules.decompressed_bytes_max
     try:
         return decompress(codec, records[HEADER_BYTES:], min(size_max, bytes_at_once))

@@ -183,18 +183,18 @@ class Fetcher:
         except (OSError, KafkaError) as error:
             self._failures += 1
             if self._failures in (1, 10) or self._failures % 600 == 0:
-                logger.warning("Cannot fetch from broker %d, trying again: %s", self._leader_id, error)
+                logger.warning("Fetching from broker %d failed, will retry: %s", self._leader_id, error)
             self.following.session.reset()
             self._pause_all()
             return None
         if self._failures:
-            logger.info("Fetching from broker %d again", self._leader_id)
+            logger.info("Resumed fetching from broker %d", self._leader_id)
             self._failures = 0
         if self.following.session.on_response(response.error_code, response.session_id):
             return response
         code = for_code(response.error_code).code
         if code not in (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH):
-            logger.warning("Broker %d refused a fetch: %s", self._leader_id, code.name)
+            logger.warning("Broker %d rejected a fetch: %s", self._leader_id, code.name)
             self._pause_all()
         return None
 
@@ -260,10 +260,10 @@ class Fetcher:
                     logger.warning("%s-%d: %s", position.topic, position.index, error)
                     self._pause(position)
                 except (UnexpectedAppendOffset, OffsetsOutOfOrder) as error:
-                    logger.error("%s-%d is not followed any more: %s", position.topic, position.index, error)
+                    logger.error("Stopped following %s-%d: %s", position.topic, position.index, error)
                     self.following.forget(position.key)
                 except Exception:  # contained to this partition; the next fetch may succeed
-                    logger.exception("%s-%d could not be followed", position.topic, position.index)
+                    logger.exception("Failed to follow %s-%d", position.topic, position.index)
                     self._pause(position)
 
     def _pause(self, position: Position) -> None:
@@ -304,7 +304,7 @@ class Fetcher:
         elif isinstance(step, FindOffsets):
             await self._find_offsets(position, log)
         elif isinstance(step, GiveUp):
-            logger.info("%s: leader epoch %d is over; waiting for metadata", log.name, fetch.leader_epoch)
+            logger.info("%s: leader epoch %d has ended; waiting for metadata", log.name, fetch.leader_epoch)
             self.following.forget(position.key)
         elif isinstance(step, Pause):
             logger.debug("%s: broker %d answered %s", log.name, self._leader_id, step.code.name)
@@ -359,7 +359,7 @@ class Fetcher:
         if log is None:
             return
         logger.warning(
-            "%s has records from before there were leader epochs: truncating to its high watermark %d",
+            "%s has records without leader epochs: truncating to its high watermark %d",
             log.name,
             log.high_watermark,
         )
@@ -381,7 +381,7 @@ class Fetcher:
         restart = out_of_range(log, leader_start_offset, leader_end_offset)
         if restart.truncate_to is not None:
             logger.warning(
-                "%s ends at %d, its leader's log at %d: truncating",
+                "%s ends at %d, but its leader's log at %d: truncating",
                 log.name,
                 log.log_end_offset,
                 leader_end_offset,
@@ -389,7 +389,7 @@ class Fetcher:
             await self._storage.truncate_to(log, restart.truncate_to)
         elif restart.start_over_at is not None:
             logger.warning(
-                "%s ends at %d, before its leader's log starts: starting over at %d",
+                "%s ends at %d, before the start of its leader's log: restarting at %d",
                 log.name,
                 log.log_end_offset,
                 leader_start_offset,
@@ -418,7 +418,7 @@ class Fetcher:
         response = await self._ask(self._leader_id, request)
         answer = response.topics[0].partitions[0]
         if answer.error_code:
-            raise for_code(answer.error_code)(f"Broker {self._leader_id} did not tell its offsets.")
+            raise for_code(answer.error_code)(f"Broker {self._leader_id} did not return its offsets.")
         offset: int = answer.offset
         return offset
 
@@ -478,7 +478,7 @@ class Fetchers:
     def _on_ended(self, place: tuple[int, int], task: asyncio.Task[None]) -> None:
         if task.cancelled() or (error := task.exception()) is None:
             return
-        logger.error("The loop that follows broker %d failed", place[0], exc_info=error)
+        logger.error("The fetcher for broker %d failed", place[0], exc_info=error)
         if self._tasks.get(place) is task:
             # Its partitions stay with it until it restarts: once per second at most.
             asyncio.get_running_loop().call_later(1.0, self._restart_loop, place)

@@ -76,11 +76,11 @@ class IsrChanges:
         try:
             response = await self._ask(self._request(batch))
         except KafkaError as error:
-            logger.warning("The controller did not take changes of in-sync replicas, trying again: %s", error)
+            logger.warning("The controller did not answer ISR changes, will retry: %s", error)
             return False
         if response.error_code:
             code = for_code(response.error_code).code
-            logger.warning("The controller refused changes of in-sync replicas, trying again: %s", code.name)
+            logger.warning("The controller rejected ISR changes, will retry: %s", code.name)
             return False
         all_done = True
         for topic in response.topics:
@@ -106,7 +106,7 @@ class IsrChanges:
             return True
         code = for_code(answer.error_code).code
         if proposer.isr_change_rejected(proposal, code):
-            logger.warning("A change of in-sync replicas failed with %s and is tried again", code.name)
+            logger.warning("An ISR change failed with %s, will retry", code.name)
             return False
         self._forget(key, proposal)
         return True

@@ -246,7 +246,7 @@ class Leadership:
         is_replaced = status is not None and not status.fenced and status.epoch > broker_epoch
         if is_replaced and broker_epoch != UNKNOWN_BROKER_EPOCH:
             raise NotLeaderOrFollower(
-                f"Node {replica_id} fetches with broker epoch {broker_epoch}, which is over."
+                f"Node {replica_id} fetches with broker epoch {broker_epoch}, which is stale."
             )
         before = progress.log_end_offset
         progress.take(offset, log_start_offset, leader_end_offset, self._around.now_ms(), broker_epoch)

@@ -40,10 +40,10 @@ OPTIONS = (
     Option("minOffsetsPerTrigger", Kind.COUNT),
     Option("maxTriggerDelay", Kind.DURATION, 15 * 60_000),
     Option("maxBytesPerTrigger", Kind.BYTES),
-    Option("minPartitions", Kind.COUNT, doc="at least so many tasks"),
-    Option("maxRecordsPerPartition", Kind.COUNT, RECORDS_PER_TASK_MAX, doc="of a task"),
+    Option("minPartitions", Kind.COUNT, doc="minimum number of tasks"),
+    Option("maxRecordsPerPartition", Kind.COUNT, RECORDS_PER_TASK_MAX, doc="maximum per task"),
     Option("minRecordsPerPartition", Kind.NUMBER, RECORDS_PER_TASK_MIN, doc="smaller ranges share a task"),
-    Option("maxBytesPerPartition", Kind.BYTES, doc="of a task, by the size of the log"),
+    Option("maxBytesPerPartition", Kind.BYTES, doc="maximum per task, measured in the log"),
     Option("includeHeaders", Kind.BOOLEAN, False),
     Option("keyFormat", Kind.CHOICE, "binary", choices=FORMATS),
     Option("valueFormat", Kind.CHOICE, "binary", choices=FORMATS),
@@ -63,10 +63,10 @@ OPTIONS = (
 TABLE = OptionTable("reading", OPTIONS)
 
 _REFUSED = {
-    "auto.offset.reset": "say where to begin with startingOffsets",
-    "enable.auto.commit": "progress is committed to the group that groupId names",
-    "key.deserializer": "say with keyFormat what keys are",
-    "value.deserializer": "say with valueFormat what values are",
+    "auto.offset.reset": "use startingOffsets",
+    "enable.auto.commit": "use groupId: the query commits its progress to that group",
+    "key.deserializer": "use keyFormat",
+    "value.deserializer": "use valueFormat",
     "interceptor.classes": "records do not pass through interceptors",
 }
 

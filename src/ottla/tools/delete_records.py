@@ -27,8 +27,10 @@ def _parser() -> OptionParser:
     parser.value(
         "offset-json-file",
         shown_as="file",
-        text='REQUIRED: {"partitions": [{"topic": "a", "partition": 0, "offset": 1}], "version": 1}; the'
-        " offset -1 stands for everything.",
+        text=(
+            'REQUIRED: {"partitions": [{"topic": "a", "partition": 0, "offset": 1}], "version": 1}; offset '
+            "-1 means the high watermark."
+        ),
     )
     parser.value("command-config", shown_as="file", text="Properties file for the client.")
     return parser

@@ -28,7 +28,7 @@ def _parser() -> OptionParser:
     parser.value(
         "path-to-json-file",
         shown_as="file",
-        text='The partitions: {"partitions": [{"topic": "a", "partition": 0}]}; all if left out.',
+        text='The partitions: {"partitions": [{"topic": "a", "partition": 0}]}. Default: all.',
     )
     return parser
 

@@ -93,8 +93,10 @@ def _parser() -> OptionParser:
     parser.value(
         "reassignment-json-file",
         shown_as="file",
-        text='The plan: {"version": 1, "partitions": [{"topic": "a", "partition": 0, "replicas": [1, 2],'
-        ' "log_dirs": ["any", "/data/2"]}]}. log_dirs may be left out.',
+        text=(
+            'The plan: {"version": 1, "partitions": [{"topic": "a", "partition": 0, "replicas": [1, 2], '
+            '"log_dirs": ["any", "/data/2"]}]}. log_dirs is optional.'
+        ),
     )
     parser.value(
         "topics-to-move-json-file",

@@ -43,7 +43,7 @@ def decode(cls: type[M], buffer: Buffer, version: int, position: int = 0, *, exa
     message, end = decoder(cls, version)(buffer, position)
     if exact and end != len(buffer):
         raise MalformedMessage(
-            f"{cls.NAME} version {version} is followed by {len(buffer) - end} bytes that are not part of it."
+            f"{cls.NAME} version {version} is followed by {len(buffer) - end} extra bytes."
         )
     return message
 
@@ -116,7 +116,7 @@ def schema(cls: type[Message]) -> MessageSchema:
 def _plan(cls: type[Message], version: int) -> Plan:
     if version not in cls.VERSIONS:
         first, last = cls.VERSIONS[0], cls.VERSIONS[-1]
-        raise UnsupportedVersion(f"{cls.NAME} has no version {version}: it has {first} to {last}.")
+        raise UnsupportedVersion(f"{cls.NAME} has no version {version}; versions {first} to {last} exist.")
     return Plan(schema(cls), version)
 
 

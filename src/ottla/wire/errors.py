@@ -53,7 +53,7 @@ _CLASSES: dict[int, type[KafkaError]] = {}
 def for_code(code: int) -> type[KafkaError]:
     """The exception of an error code; UnknownServerError for an unknown code."""
     if code == ErrorCode.NONE:
-        raise ValueError("Error code 0 means that there is no error, so no exception stands for it.")
+        raise ValueError("Error code 0 means success and has no exception.")
     return _CLASSES.get(code, UnknownServerError)
 
 

@@ -39,12 +39,12 @@ def read_size(buffer: Buffer, position: int, size_max: int = FRAME_BYTES_MAX) ->
         return size
     first = bytes(buffer[position : position + SIZE_BYTES])
     if first.startswith(_TLS_HANDSHAKE):
-        raise MalformedMessage("These bytes are a TLS handshake: the listener is not a TLS one.")
+        raise MalformedMessage("Received a TLS handshake, but this listener does not use TLS.")
     if first in _HTTP_METHODS:
-        raise MalformedMessage("These bytes are an HTTP request: the listener speaks Kafka's protocol.")
+        raise MalformedMessage("Received an HTTP request, but this listener speaks Kafka's protocol.")
     if size < 0:
-        raise MalformedMessage(f"A frame says that it has {size} bytes: this is not Kafka's protocol.")
-    raise MalformedMessage(f"A frame of {size} bytes is larger than the {size_max} that are allowed.")
+        raise MalformedMessage(f"Frame size {size} is negative: this is not Kafka's protocol.")
+    raise MalformedMessage(f"A frame of {size} bytes exceeds the maximum of {size_max}.")
 
 
 class FrameReader:
@@ -136,7 +136,7 @@ def read_request_header(frame: Buffer) -> tuple[int, int, int, str | None, int]:
     """
     key, version, correlation_id = read_request_start(frame)
     if key not in API_BY_KEY:
-        raise MalformedMessage(f"There is no API with key {key}.")
+        raise MalformedMessage(f"Unknown API key {key}.")
     client_id, position = read_client_id(frame, request_header_version(key, version) >= 2)
     return key, version, correlation_id, client_id, position
 
@@ -199,7 +199,7 @@ def read_response(frame: Buffer, key: int, version: int) -> tuple[int, Any]:
 
 def _key_of(message: Message) -> int:
     if message.API_KEY is None:
-        raise ValueError(f"{message.NAME} is not sent by itself: it has no API key.")
+        raise ValueError(f"{message.NAME} has no API key, so it cannot be sent by itself.")
     return message.API_KEY
 
 

@@ -54,7 +54,7 @@ def long_varint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
     fifth = buffer[position + 3]
     value |= fifth << 28
     if value > _INT32_MAX:
-        raise MalformedMessage("A number of variable length is larger than any length can be.")
+        raise MalformedMessage("A varint exceeds the largest length, 2147483647.")
     return value, 4
 
 
@@ -64,7 +64,9 @@ def long_text(buffer: Buffer, position: int, first: int, name: str) -> tuple[int
         refuse_null(name)
     value, more = long_varint(buffer, position, first)
     if value > TEXT_BYTES_MAX + 1:
-        raise MalformedMessage(f"The text {name} says that it has {value - 1} bytes, over {TEXT_BYTES_MAX}.")
+        raise MalformedMessage(
+            f"The string {name} declares {value - 1} bytes; the maximum is {TEXT_BYTES_MAX}."
+        )
     return value, more
 
 
@@ -76,17 +78,17 @@ def long_length(buffer: Buffer, position: int, first: int, name: str) -> tuple[i
 
 
 def refuse_null(name: str) -> NoReturn:
-    raise MalformedMessage(f"The field {name} is null, which it must not be.")
+    raise MalformedMessage(f"The non-nullable field {name} is null.")
 
 
 def refuse_count(name: str, count: int, remaining: int) -> NoReturn:
     raise MalformedMessage(
-        f"The array {name} says that it has {count} elements, in {max(remaining, 0)} bytes."
+        f"The array {name} declares {count} elements, but {max(remaining, 0)} bytes are left."
     )
 
 
 def refuse_memory(size: int) -> NoReturn:
-    raise MalformedMessage(f"Its {size} bytes have more small parts than there is memory for.")
+    raise MalformedMessage(f"Its {size} bytes contain more elements than the memory limit allows.")
 
 
 def read_unknown_tags(buffer: Buffer, position: int, count: int) -> tuple[dict[int, bytes], int]:
@@ -108,7 +110,7 @@ def read_unknown_tags(buffer: Buffer, position: int, count: int) -> tuple[dict[i
 def check_tag_count(count: int) -> None:
     """Refuse more tagged fields than any struct will ever have: each costs time, known or not."""
     if count > TAGS_MAX:
-        raise MalformedMessage(f"A struct says that it has {count} tagged fields, over {TAGS_MAX}.")
+        raise MalformedMessage(f"A struct declares {count} tagged fields; the maximum is {TAGS_MAX}.")
 
 
 def read_fixed_array(buffer: Buffer, position: int, count: int, letter: str) -> list[int]:
@@ -119,7 +121,7 @@ def read_fixed_array(buffer: Buffer, position: int, count: int, letter: str) -> 
 def unsigned_varint(value: int) -> bytes:
     """Encode a varint."""
     if value < 0 or value > _INT32_MAX:
-        raise UnencodableMessage(f"{value} does not fit a number of variable length.")
+        raise UnencodableMessage(f"{value} does not fit into a varint.")
     if value < 128:
         return ONE_BYTE[value]
     encoded = bytearray()
@@ -136,9 +138,7 @@ ONE_BYTE = [bytes((value,)) for value in range(128)]
 def text_varint(value: int) -> bytes:
     """Encode a string's compact length, which is one more than its number of bytes."""
     if value > TEXT_BYTES_MAX + 1:
-        raise UnencodableMessage(
-            f"A text of {value - 1} bytes is longer than the {TEXT_BYTES_MAX} a text may have."
-        )
+        raise UnencodableMessage(f"A string of {value - 1} bytes exceeds the maximum of {TEXT_BYTES_MAX}.")
     return unsigned_varint(value)
 
 
@@ -156,7 +156,7 @@ def uuid_array(values: Iterable[bytes]) -> bytes:
 
 def check_uuid(value: bytes) -> None:
     if len(value) != 16:
-        raise UnencodableMessage(f"{value!r} is not an id: an id has 16 bytes.")
+        raise UnencodableMessage(f"{value!r} is not a UUID: it must have 16 bytes.")
 
 
 def tag_section(known: dict[int, bytes] | None, unknown: dict[int, bytes] | None) -> bytes:
@@ -164,7 +164,9 @@ def tag_section(known: dict[int, bytes] | None, unknown: dict[int, bytes] | None
     fields = dict(known or {})
     for tag, value in (unknown or {}).items():
         if tag in fields:
-            raise UnencodableMessage(f"Tag {tag} is a known field, so it cannot be an unknown one too.")
+            raise UnencodableMessage(
+                f"Tag {tag} belongs to a known field, so it cannot also be an unknown one."
+            )
         fields[tag] = value
     parts = [unsigned_varint(len(fields))]
     for tag in sorted(fields):
@@ -174,8 +176,10 @@ def tag_section(known: dict[int, bytes] | None, unknown: dict[int, bytes] | None
 
 def refuse_field(message: str, name: str, version: int) -> NoReturn:
     """As in Kafka, refuse a value that a version cannot represent, unless the field is ignorable."""
-    raise UnsupportedVersion(f"{message} version {version} has no {name}, and it is not at its default.")
+    raise UnsupportedVersion(
+        f"{message} version {version} has no field {name}, so {name} must keep its default."
+    )
 
 
 def refuse_tags(message: str, version: int) -> NoReturn:
-    raise UnsupportedVersion(f"{message} version {version} has no tagged fields, and some are set.")
+    raise UnsupportedVersion(f"{message} version {version} does not support tagged fields, but some are set.")

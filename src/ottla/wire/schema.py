@@ -283,7 +283,7 @@ def _options(line: _Line, words: Iterable[str]) -> dict[str, str]:
     for word in words:
         name, _, value = word.partition("=")
         if name not in _OPTIONS:
-            raise SchemaError(f"Line {line.number} has {word}, which is not part of the notation.")
+            raise SchemaError(f"Line {line.number} contains the unknown option {word}.")
         options[name] = value
     return options
 
@@ -293,5 +293,5 @@ def _check_types(head: _Line, fields: tuple[Field, ...], structs: dict[str, Stru
     for member in every:
         if member.is_struct and member.type not in structs:
             raise SchemaError(
-                f"{head.words[0]} has the field {member.name} of the unknown type {member.type}."
+                f"The field {member.name} of {head.words[0]} has the unknown type {member.type}."
             )

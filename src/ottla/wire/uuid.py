@@ -34,15 +34,15 @@ def to_text(identifier: bytes) -> str:
 def from_text(text: str) -> bytes:
     """Parse the output of `to_text`; raises ValueError if it is invalid."""
     if len(text) > 24:
-        raise ValueError(f"The id {text[:24]}... is too long: an id is 22 characters of base64.")
+        raise ValueError(f"The id {text[:24]}... is too long: a UUID has 22 characters of base64.")
     try:
         if "+" in text or "/" in text:
-            raise ValueError("a character of the other base64")
+            raise ValueError("a character of standard base64")
         identifier = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:
-        raise ValueError(f"The id {text} is not base64 as used in URLs.") from error
+        raise ValueError(f"The id {text} is not URL-safe base64.") from error
     if len(identifier) != 16:
-        raise ValueError(f"The id {text} stands for {len(identifier)} bytes: an id has 16.")
+        raise ValueError(f"The id {text} has {len(identifier)} bytes; a UUID has 16.")
     return identifier
 
 

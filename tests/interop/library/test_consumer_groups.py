@@ -212,7 +212,7 @@ def test_a_subscription_can_change_and_end(cluster: LibraryCluster) -> None:
         consumer.assign([(one, 0)])
         consumer.seek((one, 0), 0)
         assert numbers_of(read(consumer, 1)) == [1]
-        with pytest.raises(ValueError, match="by hand"):
+        with pytest.raises(ValueError, match="assigned manually"):
             consumer.subscribe([two])
 
 

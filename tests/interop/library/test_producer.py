@@ -211,7 +211,7 @@ def test_a_second_producer_of_the_same_id_fences_the_first(cluster: LibraryClust
         first.send(topic, b"lost").result(WAIT)
         with ottla.Producer(cluster.bootstrap, transactional_id=name) as second, second.transaction():
             second.send(topic, b"kept")
-        with pytest.raises(ProducerFenced, match="taken over"):
+        with pytest.raises(ProducerFenced, match="has fenced this one"):
             first.commit_transaction()
         with pytest.raises(FatalError):
             first.begin_transaction()

@@ -99,7 +99,7 @@ def test_a_subclass_may_have_a_method_of_its_own_in_place_of_a_call() -> None:
 
 
 def test_a_coroutine_that_must_be_awaited_is_refused_by_a_call_that_blocks() -> None:
-    with pytest.raises(RuntimeError, match="has to be awaited"):
+    with pytest.raises(RuntimeError, match="a blocking call cannot wait"):
         complete(Awaited()._core.double(3))
 
 

@@ -390,7 +390,7 @@ def test_if_a_partial_write_cannot_be_truncated_nothing_is_written_after_it(faul
     with pytest.raises(OSError, match="Input/output"):
         append(log, batch())
     disk_of(faulty).heal()
-    with pytest.raises(KafkaStorageError, match="closed to writes"):
+    with pytest.raises(KafkaStorageError, match="rejects writes after a disk error"):
         append(log, batch())
     with pytest.raises(KafkaStorageError):
         log.flush()

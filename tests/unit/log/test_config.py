@@ -62,7 +62,7 @@ def test_the_internal_segment_size_wins() -> None:
     ],
 )
 def test_a_text_of_the_wrong_kind_is_refused_by_name(setting: str, text: str) -> None:
-    with pytest.raises(ValueError, match=f"{setting} cannot be '{text}'"):
+    with pytest.raises(ValueError, match=f"{setting}='{text}' is invalid"):
         LogConfig.from_texts({setting: text})
 
 

@@ -605,5 +605,5 @@ def test_a_batch_whose_offset_is_too_large_is_damage_when_indexes_are_rebuilt(be
     path.write_bytes(content)
     for suffix in (".index", ".timeindex"):
         bench.path(f"{FIRST}{suffix}").unlink()
-    with pytest.raises(LogDamaged, match="does not belong into this segment"):
+    with pytest.raises(LogDamaged, match="does not belong to this segment"):
         bench.open(clean=True, recovery_point=4)

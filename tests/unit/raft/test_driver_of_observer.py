@@ -166,7 +166,7 @@ def test_a_leader_that_lost_committed_records_is_not_followed(tmp_path: Path) ->
             driver = observer.driver
             await driver.follow(1, 2)
             await driver.take_fetched(batch(0, 2, b"a") + batch(1, 2, b"b"), 2)
-            with pytest.raises(DivergedBelowCommit, match="format this node anew"):
+            with pytest.raises(DivergedBelowCommit, match="reformat this node"):
                 await driver.truncate(EpochEnd(2, 1), 1, 2)
 
     run(test)

@@ -213,7 +213,7 @@ def test_invalid_columns_are_refused_with_a_message(kernel: Any) -> None:
         rebuilt(kernel, table, key=None, value="v")
     with pytest.raises(ValueError, match="no column 'x'; the columns are: v, p"):
         rebuilt(kernel, table, key=None, value="x")
-    with pytest.raises(ValueError, match="wants partition 9; there are 2"):
+    with pytest.raises(ValueError, match="has partition 9, but the topic has 2"):
         rebuilt(kernel, table, 2, key=None, value=None, partition="p")
     with pytest.raises(TypeError, match="list of structs"):
         rebuilt(kernel, table, key=None, value="b", headers="h")

@@ -29,7 +29,7 @@ def test_the_memory_limit_is_exact() -> None:
     few = ROOM_BYTES // 300
     message, _ = decode(_metadata_request(few), 0)
     assert len(message.topics or ()) == few
-    with pytest.raises(MalformedMessage, match="more small parts than there is memory for"):
+    with pytest.raises(MalformedMessage, match="more elements than the memory limit allows"):
         decode(_metadata_request(ROOM_BYTES // 100), 0)
 
 

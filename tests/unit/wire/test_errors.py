@@ -18,7 +18,7 @@ def test_every_code_but_none_has_an_exception_named_after_it() -> None:
 
 
 def test_no_error_has_no_exception() -> None:
-    with pytest.raises(ValueError, match="no error"):
+    with pytest.raises(ValueError, match="has no exception"):
         errors.for_code(0)
 
 

@@ -28,8 +28,8 @@ def test_a_stream_is_split_into_its_frames_however_it_arrives(frames: list[bytes
     [
         (b"\x16\x03\x01\x02", "TLS handshake"),
         (b"GET ", "HTTP request"),
-        (b"\xff\xff\xff\xff", "has -1 bytes"),
-        (b"\x00\x00\x04\x01", "1025 bytes is larger than the 1024"),
+        (b"\xff\xff\xff\xff", "size -1 is negative"),
+        (b"\x00\x00\x04\x01", "1025 bytes exceeds the maximum of 1024"),
     ],
 )
 def test_an_impossible_size_is_named(first: bytes, complaint: str) -> None:
@@ -77,7 +77,7 @@ def test_the_header_of_an_unknown_version_is_read() -> None:
 
 
 def test_an_unknown_api_key_is_refused() -> None:
-    with pytest.raises(MalformedMessage, match="no API with key 999"):
+    with pytest.raises(MalformedMessage, match="Unknown API key 999"):
         frame.read_request_header(struct.pack(">hhih", 999, 0, 5, -1))
 
 

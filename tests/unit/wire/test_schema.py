@@ -61,7 +61,7 @@ def test_the_text_of_a_message_parses_to_the_same_message() -> None:
     ("line", "complaint"),
     [
         ("    name string", "needs a name, a type and versions"),
-        ("    name string 0+ nulable=0+", "nulable=0+, which is not part of the notation"),
+        ("    name string 0+ nulable=0+", "unknown option nulable=0+"),
         ("   name string 0+", "indented by 3 blanks"),
         ("        name string 0+", "indented too deep"),
         ("    owner Owner 0+", "unknown type Owner"),

@@ -73,5 +73,5 @@ def test_strings_and_numbers_are_decoded_in_steps() -> None:
 
 def test_input_over_the_memory_limit_is_refused() -> None:
     encoded = codec.encode(DeleteGroupsRequest(groups_names=[""] * (ROOM_BYTES // 50)), 2)
-    with pytest.raises(MalformedMessage, match="more small parts than there is memory for"):
+    with pytest.raises(MalformedMessage, match="more elements than the memory limit allows"):
         _run(codec.sliced_decoder(DeleteGroupsRequest, 2)(encoded, 0))

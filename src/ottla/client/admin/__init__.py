@@ -166,7 +166,7 @@ class AsyncAdmin(Operations):
         if not isinstance(settings, AdminSettings):
             settings = AdminSettings.parse(settings, **keywords)
         elif keywords:
-            raise TypeError("Settings that are parsed already take no keywords.")
+            raise TypeError("Pass either AdminSettings or keywords, not both.")
         self._settings = settings
         self._ports = (clock, network, random)
         self._engine: Engine | None = None

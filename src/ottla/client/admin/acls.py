@@ -164,7 +164,7 @@ def _vagueness(acl: Acl) -> Exception | None:
     }
     open_parts = [name for name, is_vague in vague.items() if is_vague]
     if open_parts:
-        return InvalidRequest(f"A rule must be definite: its {', '.join(open_parts)} must be given.")
+        return InvalidRequest(f"An ACL to create must specify exactly one of each: {', '.join(open_parts)}.")
     return None
 
 

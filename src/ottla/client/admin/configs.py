@@ -265,7 +265,7 @@ def _place_of(resource: ConfigResource) -> Place:
     try:
         return int(resource.name)
     except ValueError:
-        raise ConfigError(f"{resource.name!r} is no broker's id: it must be a whole number.") from None
+        raise ConfigError(f"{resource.name!r} is not a broker id: it must be an integer.") from None
 
 
 async def list_config_resources(

@@ -142,11 +142,11 @@ async def alter_user_scram_credentials(
 
 def _refusal(change: ScramUpsertion | ScramDeletion) -> Exception | None:
     if not change.user:
-        return UnacceptableCredential("The name of the user is empty.")
+        return UnacceptableCredential("The user name must not be empty.")
     if change.mechanism is ScramMechanism.UNKNOWN:
-        return failure(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "The SCRAM mechanism is not known.")
+        return failure(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism.")
     if isinstance(change, ScramUpsertion) and not change.password:
-        return UnacceptableCredential("The password is empty.")
+        return UnacceptableCredential("The password must not be empty.")
     return None
 
 

@@ -46,7 +46,7 @@ class Role(Enum):
     """A node by what it is, for calls that do not name one."""
 
     BROKER = "any broker"
-    CONTROLLER = "the controller, by a broker"
+    CONTROLLER = "the controller, through a broker"
     BROKER_OR_CONTROLLER = "any broker; the active controller with bootstrap.controllers"
     CONTROLLER_EITHER_WAY = "the controller, also with bootstrap.controllers"
 
@@ -192,13 +192,13 @@ class Engine:
                 served = link.versions(request.API_KEY)
                 if served is None or served[-1] < version_min:
                     raise UnsupportedVersion(
-                        f"{link.name} (node {place}) serves {_api(request)} up to version "
-                        f"{served[-1] if served else 'none'}, and this needs version {version_min}."
+                        f"{link.name} (node {place}) supports {_api(request)} up to version "
+                        f"{served[-1] if served else 'none'}, but this call needs version {version_min}."
                     )
             return await self.cluster.ask(place, request, timeout_ms=timeout_ms, version_max=version_max)
         if self.asks_controllers and place in (Role.BROKER, Role.CONTROLLER):
             raise UnsupportedEndpointType(
-                f"{_api(request)} is not for controllers: make the admin with bootstrap.servers."
+                f"Controllers do not serve {_api(request)}. Create the admin client with bootstrap.servers."
             )
         if place is Role.BROKER or (place is Role.BROKER_OR_CONTROLLER and not self.asks_controllers):
             return await self.cluster.ask_any(request, timeout_ms=timeout_ms)
@@ -238,7 +238,7 @@ class Engine:
         outcomes: dict[K, V | Exception] = {}
         for told in await asyncio.gather(*(at(place, items) for place, items in of_place.items())):
             outcomes.update(told)
-        silence = f"The answer to {name} did not speak of it."
+        silence = f"The response to {name} contains no result for this item."
         return Results({item: outcomes.get(item, UnknownServerError(silence)) for item in places})
 
     # Many keys, each at the node where it lives
@@ -367,7 +367,7 @@ class _Spread(Generic[K, V]):
             for batch in [of_node] if self._batched else [[key] for key in of_node]:
                 self._group.create_task(self._serve(node, batch, attempt))
         if lost:
-            unknown = Disconnected("No node is known that serves it.")
+            unknown = Disconnected("No leader or coordinator is known.")
             if await self._may_go_on(lost, unknown, attempt):
                 self.place(lost, attempt + 1)
 
@@ -393,12 +393,12 @@ class _Spread(Generic[K, V]):
                 self._outcomes[key] = outcome.done[key]
             elif key not in outcome.again and key not in outcome.moved:
                 self._outcomes[key] = UnknownServerError(
-                    f"Node {node} answered {self._name} without a word on {key}."
+                    f"The response of node {node} to {self._name} contains no result for {key}."
                 )
         again = [key for key in keys if key in outcome.again]
         moved = [key for key in keys if key in outcome.moved]
         if again or moved:
-            unready = Disconnected("The node says that it is not the one now, or not ready.")
+            unready = Disconnected("The node is no longer the leader or coordinator, or is not ready yet.")
             if await self._may_go_on([*again, *moved], unready, attempt):
                 self.place(moved, attempt + 1)
                 if again:
@@ -423,7 +423,8 @@ def is_curable(error: Exception) -> bool:
 def timed_out(name: str, error: Exception, deadline: Deadline, attempts: int) -> TimedOut:
     """The error of a call whose time is up; the last thing seen is in its text."""
     return TimedOut(
-        f"{name} did not succeed within {deadline.timeout_ms} ms after {attempts} attempt(s). Last: {error}"
+        f"{name} did not succeed within {deadline.timeout_ms} ms after {attempts} attempt(s). Last error: "
+        f"{error}"
     )
 
 

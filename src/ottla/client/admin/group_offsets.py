@@ -292,5 +292,7 @@ def of_partitions(
     outcome = results[group_id]
     if isinstance(outcome, Exception):
         return Results(dict.fromkeys(wanted, outcome))
-    silence = failure(ErrorCode.UNKNOWN_SERVER_ERROR, "The coordinator did not speak of this partition.")
+    silence = failure(
+        ErrorCode.UNKNOWN_SERVER_ERROR, "The coordinator returned no result for this partition."
+    )
     return Results({key: outcome.get(key, silence) for key in wanted})

@@ -322,8 +322,8 @@ def read_classic_consumer_groups(
             take(outcome, told.group_id, told.error_code, told.error_message)
         elif told.protocol_type not in ("", CONSUMER_PROTOCOL):
             outcome.done[told.group_id] = InvalidGroupId(
-                f"The group {told.group_id} is not of consumers but of {told.protocol_type}: "
-                "describe_classic_groups shows it."
+                f"Group {told.group_id} has the protocol type {told.protocol_type}. Describe it with "
+                "describe_classic_groups."
             )
         else:
             outcome.done[told.group_id] = ConsumerGroupDescription(

@@ -50,7 +50,7 @@ async def brokers_of(engine: Engine, deadline: Deadline, name: str) -> list[Node
 
     def read(answer: MetadataResponse) -> list[Node]:
         if not answer.brokers:
-            raise Disconnected("The metadata names no broker yet.")
+            raise Disconnected("The metadata contains no brokers yet.")
         return [Node(one.node_id, one.host, one.port, one.rack) for one in answer.brokers]
 
     return await engine.call(
@@ -102,8 +102,8 @@ def read_leaders(
 
 def _why(code: int, key: TopicPartition) -> str:
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return f"The topic {key.topic} does not exist, so nothing is known of {key}."
-    return f"The metadata of {key} could not be had: {failure(code).code.name}."
+        return f"Topic {key.topic} does not exist, so {key} has no leader."
+    return f"Cannot get the metadata of {key}: {failure(code).code.name}."
 
 
 def coordinators(kind: int, key_of: Callable[[K], str] = str) -> Lookup[K]:

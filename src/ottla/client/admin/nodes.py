@@ -56,7 +56,9 @@ async def describe_cluster(
 ) -> ClusterDescription:
     """Id and nodes of the cluster. Brokers name one of themselves, who hands requests on, as controller."""
     if engine.asks_controllers and include_fenced_brokers:
-        raise ValueError("Controllers do not tell of fenced brokers: make the admin with bootstrap.servers.")
+        raise ValueError(
+            "Controllers do not list fenced brokers. Create the admin client with bootstrap.servers."
+        )
     deadline = engine.deadline(timeout_ms)
     request = DescribeClusterRequest(
         include_cluster_authorized_operations=include_authorized_operations,
@@ -170,7 +172,9 @@ def read_quorum(answer: DescribeQuorumResponse, *, asks_controllers: bool = Fals
     _check_controller([answer.error_code, *(one.error_code for one in partitions)], asks_controllers)
     check(answer.error_code, answer.error_message)
     if len(partitions) != 1 or answer.topics[0].topic_name != _METADATA_TOPIC:
-        raise UnknownServerError("The answer to DescribeQuorum is not about the metadata log alone.")
+        raise UnknownServerError(
+            "The response to DescribeQuorum does not describe exactly the metadata partition."
+        )
     told = partitions[0]
     check(told.error_code, told.error_message)
     return QuorumDescription(
@@ -374,7 +378,7 @@ async def update_features(
     from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
     if not updates or not all(name.strip() for name in updates):
-        raise ValueError("Name at least one feature, and no empty one.")
+        raise ValueError("Specify at least one feature. Names must not be empty.")
     wanted = {
         name: FeatureUpdate(update) if isinstance(update, int) else update for name, update in updates.items()
     }

@@ -58,7 +58,7 @@ class Results(Mapping[K, V_co | Exception], Generic[K, V_co]):
         """The results of all items; the first error is raised, with a note that says whose it is."""
         for item, outcome in self._outcomes.items():
             if isinstance(outcome, Exception):
-                outcome.add_note(f"This is the error of {item!s}; {len(self.failed)} of {len(self)} failed.")
+                outcome.add_note(f"Raised for {item!s}; {len(self.failed)} of {len(self)} items failed.")
                 raise outcome
         return self.succeeded
 
@@ -91,7 +91,7 @@ class Listed(Sequence[V_co], Generic[V_co]):
     def all(self) -> tuple[V_co, ...]:
         """Everything, or the first error."""
         for broker, error in self.errors.items():
-            error.add_note(f"This is the answer of broker {broker}.")
+            error.add_note(f"Raised for broker {broker}.")
             raise error
         return self.found
 

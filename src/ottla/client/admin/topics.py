@@ -138,8 +138,8 @@ def _new_topic(topic: NewTopic | str) -> NewTopic:
         return NewTopic(topic)
     if topic.assignments is not None and (topic.partitions or topic.replication_factor):
         raise ValueError(
-            f"The topic {topic.name} has assignments: they say the number of partitions and replicas, "
-            "so leave those out."
+            f"Topic {topic.name} has assignments, which already determine its partitions and replicas. Omit "
+            "partitions and replication_factor."
         )
     return topic
 
@@ -442,12 +442,12 @@ class Pages:
                 self._finish(name)
         self._cursor = cursor if cursor is not None and cursor.topic_name in self.left else None
         if cursor is None:
-            silence = "The broker did not speak of this topic."
+            silence = "The broker returned no result for this topic."
             self.outcomes.update((name, UnknownServerError(silence)) for name in self.left)
             self.left = []
         after = (len(self.left), self._cursor and (self._cursor.topic_name, self._cursor.partition_index))
         if self.left and before == after:
-            raise UnknownServerError("The broker sends the same page of DescribeTopicPartitions again.")
+            raise UnknownServerError("The broker returned the same page of DescribeTopicPartitions twice.")
 
     def _finish(self, name: str) -> None:
         if name in self.left:
@@ -512,7 +512,7 @@ async def _describe_at_once(
         missing = [name for name in names if name not in told]
         return {
             **{one.name or "": _described(one, answer) for one in answer.topics},
-            **{name: UnknownTopicOrPartition(f"The topic {name} does not exist.") for name in missing},
+            **{name: UnknownTopicOrPartition(f"Topic {name} does not exist.") for name in missing},
         }
 
     return await engine.items(

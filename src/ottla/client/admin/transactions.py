@@ -168,7 +168,7 @@ def read_transactions(
         if told.error_code:
             message = None
             if told.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-                message = f"The coordinator knows no transactional id {key}."
+                message = f"Unknown transactional id {key}."
             outcome.take(key, told.error_code, message, moved=MOVED_COORDINATOR)
             continue
         outcome.done[key] = TransactionDescription(
@@ -228,7 +228,7 @@ def read_producers(
         for told in topic.partitions:
             key = TopicPartition(topic.name, told.partition_index)
             if told.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and not leader_is_asked:
-                outcome.done[key] = failure(told.error_code, f"The broker has no replica of {key}.")
+                outcome.done[key] = failure(told.error_code, f"The broker hosts no replica of {key}.")
             elif told.error_code:
                 outcome.take(
                     key, told.error_code, told.error_message, moved={ErrorCode.NOT_LEADER_OR_FOLLOWER}

@@ -48,7 +48,7 @@ class Settings:
         for key, value in (*(mapping or {}).items(), *keywords.items()):
             name = str(key).replace("_", ".")
             if name in given:
-                faults.append(f"{name} is given twice.")
+                faults.append(f"{name} is set twice.")
             given[name] = value
         return cls._checked(given, faults, [])
 
@@ -80,7 +80,7 @@ class Settings:
             if name in parameters(cls.KIND):
                 given[name] = value
             elif not name.startswith("config.providers.") and not any(name in parameters(k) for k in CLIENTS):
-                warnings.append(f"{origin}, line {line} is left out: {_unknown(name, cls.KIND)}")
+                warnings.append(f"Ignoring {origin}, line {line}: {_unknown(name, cls.KIND)}")
         given.update(overrides or {})
         return cls._checked(given, faults, warnings)
 
@@ -102,7 +102,7 @@ class Settings:
                 continue
             _judge_use(parameter, present, values[name], faults, warnings)
             if parameter.required and name not in present:
-                faults.append(f"{name} must be given, for example {name}=localhost:9092.")
+                faults.append(f"{name} is required, for example {name}=localhost:9092.")
         if not faults:
             checks.complete(cls.KIND, values, frozenset(present), faults, warnings)
         if faults:
@@ -122,10 +122,10 @@ class Settings:
             yield name, getattr(self, parameter.attribute)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"Settings are frozen; make others with replace({name}=...).")
+        raise AttributeError(f"Settings are immutable. Make a changed copy with replace({name}=...).")
 
     def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError("Settings are frozen.")
+        raise AttributeError("Settings are immutable.")
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and list(other.items()) == list(self.items())
@@ -183,10 +183,8 @@ def _value(parameter: Parameter, given: object) -> Any:
     else:
         fits = kind is ConfigType.LIST and isinstance(given, list | tuple)
     if not fits:
-        wanted = _WANTED.get(kind, "a text")
-        raise InvalidValue(
-            parameter.name, str(given), f"It must be {wanted}, and this is a {type(given).__name__}"
-        )
+        wanted = _WANTED.get(kind, "a string")
+        raise InvalidValue(parameter.name, str(given), f"It must be {wanted}, not a {type(given).__name__}")
     text = ",".join(map(str, given)) if isinstance(given, list | tuple) else show(given)  # type: ignore[arg-type]
     return parameter.parse(text or "")
 
@@ -197,7 +195,7 @@ _WANTED = {
     ConfigType.SHORT: "an int",
     ConfigType.LONG: "an int",
     ConfigType.DOUBLE: "a float",
-    ConfigType.LIST: "a list or a text with commas",
+    ConfigType.LIST: "a list or a comma-separated string",
 }
 
 
@@ -209,7 +207,7 @@ def _servers(parameter: Parameter, given: object) -> tuple[str, ...]:
         text = ",".join(_address(entry) for entry in given)
     else:
         raise InvalidValue(
-            parameter.name, str(given), 'It must be a text such as "host:9092", or a list of them'
+            parameter.name, str(given), 'It must be a string such as "host:9092", or a list of strings'
         )
     addresses = parse(parameter.name, ConfigType.LIST, parameter.valid, text)
     assert isinstance(addresses, tuple)
@@ -243,7 +241,7 @@ def _judge_use(
     if parameter.name not in present or value in (parameter.default_value, None, (), ""):
         return
     if parameter.use == "refused":
-        faults.append(f"{parameter.name} cannot be set here. {parameter.doc}")
+        faults.append(f"{parameter.name} is not supported. {parameter.doc}")
     elif parameter.use == "ignored":
         warnings.append(f"{parameter.name} has no effect. {parameter.doc}")
 

@@ -47,7 +47,7 @@ def _common(values: dict[str, Any], given: frozenset[str], faults: list[str], wa
     ):
         if values[first] > values[longest]:
             warnings.append(
-                f"{first} is more than {longest}={values[longest]}, which holds from the first time."
+                f"{first} exceeds {longest}={values[longest]}, which already limits the first wait."
             )
     if values["security.protocol"].startswith("SASL_"):
         mechanism = values["sasl.mechanism"]
@@ -88,7 +88,9 @@ def _producer(values: dict[str, Any], given: frozenset[str], faults: list[str], 
             )
         else:
             values["delivery.timeout.ms"] = least
-            warnings.append(f"delivery.timeout.ms is {least}: that is linger.ms + request.timeout.ms.")
+            warnings.append(
+                f"Raised delivery.timeout.ms to {least}, the sum of linger.ms and request.timeout.ms."
+            )
 
 
 def _idempotence(values: dict[str, Any], given: frozenset[str], faults: list[str]) -> None:
@@ -105,7 +107,7 @@ def _idempotence(values: dict[str, Any], given: frozenset[str], faults: list[str
         values["enable.idempotence"] = False
     if values["max.in.flight.requests.per.connection"] > 5:
         faults.append(
-            "max.in.flight.requests.per.connection must be at most 5 for the idempotent producer, and is "
+            "max.in.flight.requests.per.connection must be at most 5 for the idempotent producer, not "
             f"{values['max.in.flight.requests.per.connection']}. Lower it, or set enable.idempotence=false."
         )
 
@@ -135,8 +137,8 @@ def _consumer(values: dict[str, Any], given: frozenset[str], faults: list[str]) 
     instance = values["group.instance.id"]
     if instance is not None and (len(instance) > 249 or instance in (".", "..") or not _is_name(instance)):
         faults.append(
-            f"group.instance.id={instance} is not allowed. It has at most 249 of the characters a-z, A-Z, "
-            "0-9, '.', '_' and '-', and is not '.' or '..'."
+            f"group.instance.id={instance} is invalid. Use at most 249 of the characters a-z, A-Z, 0-9, "
+            "'.', '_' and '-', and not '.' or '..'."
         )
 
 
@@ -147,6 +149,6 @@ def _is_name(text: str) -> bool:
 def _admin(values: dict[str, Any], faults: list[str]) -> None:
     servers, controllers = values["bootstrap.servers"], values["bootstrap.controllers"]
     if not servers and not controllers:
-        faults.append("Either bootstrap.servers or bootstrap.controllers must be given.")
+        faults.append("Set bootstrap.servers or bootstrap.controllers.")
     if servers and controllers:
-        faults.append("Only one of bootstrap.servers and bootstrap.controllers can be given.")
+        faults.append("Set either bootstrap.servers or bootstrap.controllers, not both.")

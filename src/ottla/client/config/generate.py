@@ -47,7 +47,7 @@ _PYTHON_TYPES = {
     ConfigType.CLASS: "Any",
 }
 _CLASSES: dict[Kind, tuple[str, str]] = {
-    "common": ("CommonSettings", "What the settings of all clients have in common."),
+    "common": ("CommonSettings", "Settings that all clients share."),
     "producer": ("ProducerSettings", "Settings of a producer."),
     "consumer": ("ConsumerSettings", "Settings of a consumer."),
     "admin": ("AdminSettings", "Settings of an admin client."),
@@ -59,7 +59,7 @@ _HEAD = """\
 # Settings of the clients
 
 `Producer`, `Consumer` and `Admin` take Kafka's settings under Kafka's names, in a dict or as keywords with
-`_` in place of each dot. Values are texts or Python values; a `datetime.timedelta` does for a time.
+`_` in place of each dot. Values are strings or Python values; a duration may be a `datetime.timedelta`.
 
 ```python
 ottla.Producer({"bootstrap.servers": "localhost:9092", "linger.ms": "20"})
@@ -67,13 +67,12 @@ ottla.Producer("localhost:9092", linger_ms=20, compression_type="zstd")
 ottla.Consumer("localhost:9092", group_id="g", max_poll_interval_ms=timedelta(minutes=10))
 ```
 
-A name that is not known is refused, with the nearest known one. A bad value is refused with what is allowed,
-and so are settings that contradict each other, as in Kafka's own clients. The tools' `--command-config FILE`
-takes the same settings from a properties file; there a name of another client is left out.
+An unknown name is an error, which suggests the nearest known name. An invalid value is an error, which says
+what is allowed. Settings that contradict each other are an error, as in Kafka's own clients. The tools'
+`--command-config FILE` reads the same settings from a properties file, and ignores settings of other clients.
 
-**Default** `(required)` must be given; `(null)` is no value. In **Allowed**, `1..9` is a range and `1..` one
-without an end. Settings that are *ignored* have no effect and earn a warning; those that are *refused* must
-not be given.
+**Default** `(required)` must be set; `(null)` means no value. In **Allowed**, `1..9` is a range and `1..` one
+without an upper end. An *ignored* setting has no effect and causes a warning; a *refused* one is an error.
 """
 
 

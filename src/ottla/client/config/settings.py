@@ -11,7 +11,7 @@ from ottla.client.config.base import Settings
 
 
 class CommonSettings(Settings):
-    """What the settings of all clients have in common."""
+    """Settings that all clients share."""
 
     __slots__ = (
         "bootstrap_servers",

@@ -42,7 +42,7 @@ class _TaskCaller:
         task = asyncio.current_task()
         if self._user not in (None, task) and not self._is_listening:
             raise RuntimeError(
-                "A consumer is for one task at a time: only wakeup() and close() may come from another."
+                "Only one task at a time may use a consumer. Other tasks may only call wakeup() and close()."
             )
         is_outermost = self._user is None
         if is_outermost:  # a task that a listener began may outlive the poll: it is never the user
@@ -68,7 +68,7 @@ class _TaskCaller:
 
     def check_may_poll(self) -> None:
         if self.is_closing and not self._is_listening:
-            raise Closed("The consumer was closed while it was used.")
+            raise Closed("The consumer was closed while it was in use.")
 
     async def wait_for_wake(self, seconds: float) -> None:
         try:
@@ -175,7 +175,7 @@ class AsyncConsumer(ConsumerCalls[K, V], AwaitedCalls):
             async with asyncio.timeout(seconds):
                 await self._core.engine.close()
         except TimeoutError:
-            log.warning("The consumer did not hear from the brokers in time when it closed.")
+            log.warning("The brokers did not answer in time while the consumer closed.")
 
     async def __aenter__(self) -> Self:
         return self

@@ -50,7 +50,9 @@ class _ThreadCaller:
         thread = threading.get_ident()
         user = self._user
         if user is not None and user != thread:
-            raise RuntimeError("A consumer is for one thread at a time: only wakeup() may come from another.")
+            raise RuntimeError(
+                "Only one thread at a time may use a consumer. Other threads may only call wakeup()."
+            )
         if self._background.is_forked:
             self.check_process()
         self._user = thread
@@ -66,8 +68,8 @@ class _ThreadCaller:
     def check_may_poll(self) -> None:
         if self.has_ended:
             raise Closed(
-                "The consumer's thread has ended, as by sys.exit() in an assignor: the log says why. "
-                "Close this consumer and make another."
+                "The consumer's thread has ended, for example by sys.exit() in an assignor; see the log. "
+                "Close this consumer and create another one."
             )
 
     async def wait_for_wake(self, seconds: float) -> None:

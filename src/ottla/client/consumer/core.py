@@ -160,7 +160,8 @@ class ConsumerCore(Generic[K, V]):
         with _Use(self):
             if self._is_subscribed:
                 raise ValueError(
-                    "The consumer is subscribed, and its group assigns partitions: unsubscribe first."
+                    "The consumer is subscribed, so its group assigns the partitions. Call unsubscribe() "
+                    "first."
                 )
             await self._loop.call(self.engine.assign, [TopicPartition(*one) for one in partitions])
 
@@ -179,7 +180,7 @@ class ConsumerCore(Generic[K, V]):
         if names and pattern is not None:
             raise ValueError("Subscribe to topics by name or by pattern, not both.")
         if not self._is_subscribed and self.engine.positions.states:
-            raise ValueError("Partitions are assigned by hand: unsubscribe first.")
+            raise ValueError("Partitions are assigned manually. Call unsubscribe() first.")
         return names
 
     async def _commit_if_automatic(self, seconds: float | None = None) -> None:
@@ -190,7 +191,7 @@ class ConsumerCore(Generic[K, V]):
         try:
             await self._loop.run(self.engine.commits.commit(offsets, seconds=self._seconds(seconds)))
         except (ClientError, KafkaError) as error:
-            log.warning("Offsets could not be committed: %s", error)
+            log.warning("Failed to commit offsets: %s", error)
         else:
             self._interceptors.committed(offsets)
 
@@ -246,7 +247,7 @@ class ConsumerCore(Generic[K, V]):
             named = TopicPartition(*partition)
             work = self.engine.position(named, self._polling.notified)
             return await self._loop.run(
-                work, self._seconds(timeout), f"The position of {named} was not known"
+                work, self._seconds(timeout), f"The position of {named} was not determined"
             )
 
     async def lag(self, timeout: float | None = None) -> dict[TopicPartition, int]:
@@ -254,14 +255,14 @@ class ConsumerCore(Generic[K, V]):
         with _Use(self):
             seconds = self._seconds(timeout)
             work = self.engine.lag(seconds, self._polling.notified)
-            return await self._loop.run(work, seconds, "The lag was not known")
+            return await self._loop.run(work, seconds, "The lag was not determined")
 
     async def committed(
         self, partitions: Partitions | None = None, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """The offsets that the group has committed; None for a partition without one."""
         with _Use(self):
-            group = self.engine.require_group("ask for committed offsets")
+            group = self.engine.require_group("read committed offsets")
             return await self._loop.run(group.committed(self._named(partitions), self._seconds(timeout)))
 
     async def commit(
@@ -483,5 +484,7 @@ def _offset_and_epoch(offset: int | OffsetAndMetadata) -> tuple[int, int | None]
         (offset.offset, offset.leader_epoch) if isinstance(offset, OffsetAndMetadata) else (offset, None)
     )
     if at < 0:
-        raise ValueError(f"Offset {at} is below zero: use seek_to_beginning or seek_to_end for the edges.")
+        raise ValueError(
+            f"Offset {at} is negative. Use seek_to_beginning or seek_to_end to go to an end of the log."
+        )
     return at, epoch

@@ -148,7 +148,7 @@ class Engine:
             try:
                 return await work()
             except Exception as error:
-                log.exception("The consumer's work in the background failed; it is restarted.")
+                log.exception("A background task of the consumer failed; restarting it.")
                 self.fail(error)
                 await asyncio.sleep(max(self.settings.retry_backoff_ms, _FAILED_WORK_MS_MIN) / 1000)
 
@@ -171,7 +171,7 @@ class Engine:
             async with asyncio.timeout(max(left, _LEAVE_SECONDS_MIN)):
                 await self.group.leave(send)
         except TimeoutError:
-            log.warning("The consumer did not hear from the brokers in time when it closed.")
+            log.warning("The brokers did not answer in time while the consumer closed.")
 
     async def close(self) -> None:
         """End everything. The membership has ended already."""
@@ -216,7 +216,7 @@ class Engine:
         """Have a poll raise an unexpected error."""
         self._tasks.pop(task, None)
         if not task.cancelled() and isinstance(error := task.exception(), Exception):
-            log.error("The consumer's work in the background failed.", exc_info=error)
+            log.error("A background task of the consumer failed.", exc_info=error)
             self.fail(error)
 
     def _expires_at(self) -> float:
@@ -312,7 +312,12 @@ class Engine:
             before = states[partition].fetch_offset if partition in states else -1
             self.positions.validated(partition, stamp, leader_epoch, end_offset, end_epoch)
             if partition in states and states[partition].fetch_offset != before:
-                log.warning("The log of %s was cut at %d; %d was next.", partition, end_offset, before)
+                log.warning(
+                    "The log of %s was truncated to offset %d; the consumer's position was %d.",
+                    partition,
+                    end_offset,
+                    before,
+                )
         retry_at_ms = self.now_ms + self.settings.retry_backoff_ms
         answered = {answer[0] for answer in answers}
         for partition in partitions:

@@ -139,7 +139,7 @@ class GroupMember:
                 await self._drive(membership)
             except Exception as error:
                 # An unexpected one: without heartbeats the group would remove this member.
-                log.exception("The consumer's work as a member of its group failed; it is restarted.")
+                log.exception("The consumer's group membership failed; restarting it.")
                 self.fail(error)
                 await asyncio.sleep(_FAILED_DRIVE_SECONDS)
 
@@ -151,8 +151,9 @@ class GroupMember:
             if expires_at * 1000 <= now_ms and expires_at != self._expired_at:
                 self._expired_at = expires_at  # once for each time that the user is late
                 log.warning(
-                    "No poll for max.poll.interval.ms: the consumer leaves its group until the next one. "
-                    "Poll more often, take fewer records a poll, or raise max.poll.interval.ms."
+                    "poll() was not called for max.poll.interval.ms: the consumer leaves its group until "
+                    "the next poll. Poll more often, take fewer records per poll, or raise "
+                    "max.poll.interval.ms."
                 )
                 self._counters["poll_interval_exceeded"] += 1
                 membership.expire(now_ms)
@@ -201,7 +202,7 @@ class GroupMember:
         """Have a poll raise an unexpected error."""
         self._tasks.pop(task, None)
         if not task.cancelled() and isinstance(error := task.exception(), Exception):
-            log.error("The consumer's work as a member of its group failed.", exc_info=error)
+            log.error("The consumer's group membership failed.", exc_info=error)
             self.fail(error)
 
     async def _send(self, membership: Membership, send: Send) -> None:
@@ -329,7 +330,7 @@ class GroupMember:
             async with asyncio.timeout(seconds), self._commits:
                 await self._commit(offsets, asked_at, retries=retries)
         except TimeoutError as error:
-            raise TimedOut(f"Offsets could not be committed within {seconds:g} s.") from error
+            raise TimedOut(f"Offsets were not committed within {seconds:g} s.") from error
         self._counters["commits"] += 1
 
     async def _commit(
@@ -360,7 +361,9 @@ class GroupMember:
         self._check_ownership(offsets, asked_at)
         member = self.membership
         if member is not None and member.is_outside:
-            raise CommitFailed("The consumer is not in its group now: poll, so that it joins, and go on.")
+            raise CommitFailed(
+                "The consumer is not a member of its group now. Call poll() so that it rejoins."
+            )
         topics: dict[str, OffsetCommitRequest.OffsetCommitRequestTopic] = {}
         for partition, offset in offsets.items():
             topic = topics.setdefault(
@@ -399,7 +402,7 @@ class GroupMember:
             return
         for partition in partitions:
             if has_left or self._revoked_at.get(partition, 0) > asked_at.revocations:
-                raise CommitFailed(f"{partition} was given back before its offset could be committed.")
+                raise CommitFailed(f"{partition} was revoked before its offset was committed.")
 
     def _refused(self, code: int, partition: TopicPartition) -> KafkaError:
         error = for_code(code)(f"The offset of {partition} was not committed: {ErrorCode(code).name}.")
@@ -407,11 +410,12 @@ class GroupMember:
             self._cluster.forget_coordinator(GROUP, self.group_id)
         if code in _FENCED:
             raise CommitFailed(
-                "The group has rebalanced and this member is not of its generation: poll, and go on from "
-                "the committed offsets. If it happens often, poll more often or raise max.poll.interval.ms."
+                "The group has rebalanced, and this member is not in the current generation. Call poll() "
+                "and continue from the committed offsets. If this happens often, poll more often or raise "
+                "max.poll.interval.ms."
             ) from error
         if code == ErrorCode.REBALANCE_IN_PROGRESS:
-            raise RebalanceInProgress("The group rebalances: poll, then commit.")
+            raise RebalanceInProgress("The group is rebalancing. Call poll(), then commit.")
         if code not in _RETRIABLE:
             raise error
         return error
@@ -437,7 +441,7 @@ class GroupMember:
                     await asyncio.sleep(self._cluster.backoff.delay_ms(attempt) / 1000)
                     attempt += 1
         except TimeoutError as error:
-            raise TimedOut(f"Committed offsets did not come within {seconds:g} s.") from error
+            raise TimedOut(f"Committed offsets were not received within {seconds:g} s.") from error
 
     async def _committed_once(
         self, wanted: list[TopicPartition]
@@ -473,7 +477,7 @@ class GroupMember:
                 self._cluster.forget_coordinator(GROUP, self.group_id)
             if result.error_code in _RETRIABLE:
                 return None
-            raise for_code(result.error_code)(f"Offsets of group {self.group_id} cannot be read.")
+            raise for_code(result.error_code)(f"Cannot read the offsets of group {self.group_id}.")
         found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(wanted)
         for topic in result.topics:
             for one in topic.partitions:
@@ -482,7 +486,7 @@ class GroupMember:
                 if one.error_code in _RETRIABLE:
                     return None
                 if one.error_code:
-                    raise for_code(one.error_code)(f"Offsets of {topic.name} cannot be read.")
+                    raise for_code(one.error_code)(f"Cannot read the offsets of {topic.name}.")
                 if one.committed_offset >= 0:
                     epoch = one.committed_leader_epoch if one.committed_leader_epoch >= 0 else None
                     found[TopicPartition(topic.name, one.partition_index)] = OffsetAndMetadata(
@@ -499,6 +503,6 @@ def _may_reassign(send: Send) -> bool:
 def _plain(error: Exception, send: Send) -> Exception:
     if isinstance(error, UnsupportedVersion) and send.request.NAME.startswith("ConsumerGroup"):
         return UnsupportedVersion(
-            "The brokers do not know the consumer group protocol: set group.protocol=classic."
+            "The brokers do not support the consumer group protocol. Set group.protocol=classic."
         )
     return error

@@ -68,7 +68,9 @@ class Interceptors:
             try:
                 records = list(function(records))
             except Exception:
-                log.exception("An interceptor failed on consumed records; they are passed on without it.")
+                log.exception(
+                    "An interceptor failed on consumed records; returning them without its changes."
+                )
         return records
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:

@@ -81,7 +81,7 @@ class OffsetCommits:
             async with asyncio.timeout(seconds):
                 await self._are_done.wait()
         except TimeoutError:
-            log.warning("%d commits were not answered within %g s.", self._asked_for, seconds)
+            log.warning("%d commits were not acknowledged within %g s.", self._asked_for, seconds)
 
     def commit_last(self, offsets: Offsets, committed: Committed, done: Callable[[], None]) -> None:
         """Commit in the background before partitions are given back, trying again as long as it may take."""
@@ -91,7 +91,7 @@ class OffsetCommits:
         try:
             await self.commit(offsets, seconds=self._settings.default_api_timeout_ms / 1000)
         except (ClientError, KafkaError) as error:
-            log.warning("Offsets could not be committed: %s", error)
+            log.warning("Failed to commit offsets: %s", error)
         else:
             _call_back(committed, offsets)
         finally:
@@ -122,7 +122,7 @@ class OffsetCommits:
             failure = error
             self._counters["failed_commits"] += 1
             if on_commit is None:
-                log.warning("Offsets could not be committed: %s", error)
+                log.warning("Failed to commit offsets: %s", error)
         else:
             _call_back(committed, offsets)
         if on_commit is not None:
@@ -133,4 +133,4 @@ def _call_back(callback: Callable[..., Any], *arguments: object) -> None:
     try:
         callback(*arguments)
     except BaseException:  # SystemExit too: it would end the loop, and the heartbeats with it
-        log.exception("The callback of a commit failed.")
+        log.exception("A commit callback failed.")

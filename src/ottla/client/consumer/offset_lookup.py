@@ -55,7 +55,7 @@ class OffsetLookup:
                     attempt += 1
         except TimeoutError as error:
             names = ", ".join(map(str, sorted(left)))
-            raise TimedOut(f"No offsets came for {names} within {seconds:g} s.") from error
+            raise TimedOut(f"No offsets of {names} were received within {seconds:g} s.") from error
         return {partition: found[partition] for partition in wanted}
 
     async def once(
@@ -108,7 +108,7 @@ class OffsetLookup:
             for one in result.partitions:
                 partition = TopicPartition(result.name, one.partition_index)
                 if one.error_code in _FINAL:
-                    raise for_code(one.error_code)(f"Offsets of {partition} cannot be looked up.")
+                    raise for_code(one.error_code)(f"Cannot look up offsets of {partition}.")
                 if one.error_code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT or (
                     not one.error_code and one.offset < 0
                 ):
@@ -165,7 +165,7 @@ class OffsetLookup:
             for one in result.partitions:
                 partition = TopicPartition(result.topic, one.partition)
                 if one.error_code in _FINAL:
-                    raise for_code(one.error_code)(f"The position in {partition} cannot be validated.")
+                    raise for_code(one.error_code)(f"Cannot validate the position in {partition}.")
                 if one.error_code:
                     self._cluster.request_refresh()
                 elif partition in asked:

@@ -37,8 +37,8 @@ class Lost(ClientError):
 
     def __init__(self, partition: TopicPartition, start: int, end: int, log_start: int) -> None:
         super().__init__(
-            f"{partition}: the records from offset {start} to {end - 1} are lost, "
-            f"since the log begins at {log_start} now."
+            f"{partition}: records from offset {start} to {end - 1} are lost, because the log now starts at "
+            f"{log_start}."
         )
         self.partition = partition
         self.start = start
@@ -84,7 +84,7 @@ class _Reading:
         self._engine = self._core.engine
         self._ranges = {one.key: one for one in ranges}
         if len(self._ranges) != len(ranges):
-            raise ValueError("A partition may have one range at a time.")
+            raise ValueError("A partition may have only one range at a time.")
         self._rows_max = rows_max
         self._on_lost = on_lost
         self._states: dict[TopicPartition, PartitionState] = {}
@@ -190,7 +190,7 @@ class _Reading:
         wanted = self._ranges[partition].topic_id
         if wanted != ZERO and state.topic_id not in (ZERO, wanted):
             raise UnknownTopicOrPartition(
-                f"The topic {partition.topic} was deleted and created again while it was read."
+                f"Topic {partition.topic} was deleted and recreated while it was read."
             )
 
     def _check_topics(self, now: float) -> None:
@@ -206,7 +206,7 @@ class _Reading:
         elif self._gone_since is None:
             self._gone_since = now
         elif now - self._gone_since > _TOPIC_GONE_SECONDS:
-            raise UnknownTopicOrPartition(f"{gone[0]} does not exist: was the topic deleted?")
+            raise UnknownTopicOrPartition(f"{gone[0]} does not exist. Was the topic deleted?")
 
     def _pass_over_lost(self) -> None:
         failed = [state for state in self._states.values() if state.phase is Phase.FAILED]
@@ -229,7 +229,7 @@ class _Reading:
 
     def _give_up(self, idle_seconds: float) -> None:
         waiting = ", ".join(f"{p} from offset {s.position}" for p, s in sorted(self._states.items()))
-        raise TimedOut(f"Nothing came of {waiting} for {idle_seconds:g} s.")
+        raise TimedOut(f"No records of {waiting} arrived for {idle_seconds:g} s.")
 
 
 def _cut(batch: pa.RecordBatch, cuts: list[tuple[int, int, int]]) -> pa.RecordBatch:

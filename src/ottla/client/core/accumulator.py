@@ -546,7 +546,7 @@ class Accumulator:
         if size > self.max_request_size or size > self.buffer_memory:
             limit = "max.request.size" if size > self.max_request_size else "buffer.memory"
             raise RecordTooLarge(
-                f"A {what} of about {size} bytes for {topic} is larger than {limit} allows "
+                f"A {what} of about {size} bytes for {topic} exceeds {limit} "
                 f"({min(self.max_request_size, self.buffer_memory)})."
             )
 

@@ -252,9 +252,7 @@ class FetchPlanner:
                 state.retry_at_ms = 0
             outcome.refresh = True
         elif code not in _WAIT:
-            outcome.errors.append(
-                for_code(code)(f"{state.partition} cannot be fetched: {ErrorCode(code).name}")
-            )
+            outcome.errors.append(for_code(code)(f"Cannot fetch {state.partition}: {ErrorCode(code).name}"))
 
     def _wait(self, partition: TopicPartition, now_ms: int) -> None:
         state = self._positions.states.get(partition)

@@ -79,7 +79,7 @@ class PartitionSequences:
 
     def resume(self, sequence: int) -> None:
         """Go on with this number: another producer of the same epoch has written those before it."""
-        assert not self.in_flight, "what is under way has its numbers already"
+        assert not self.in_flight, "batches in flight already have sequences"
         self.next_sequence = sequence
         self.last_acked_sequence = sequence - 1 if sequence else -1
         self.is_known = self.is_known or sequence > 0
@@ -151,7 +151,7 @@ class Idempotence:
 
     def set_id(self, producer_id: int, epoch: int) -> None:
         """A producer id, new or with another epoch. A transactional producer starts all counts again."""
-        assert producer_id >= 0, "an answer without an id is asked for again"
+        assert producer_id >= 0, "a response without a producer id is retried"
         self.producer_id, self.epoch = producer_id, epoch
         if self.transactional:
             for sequences in self.partitions:

@@ -163,11 +163,11 @@ def partitioner_of(setting: Any, random: Random) -> Partitioner | None:
             return UniformRandom(random)
         if setting.rpartition(".")[2] in _GONE:
             raise ConfigError(
-                f"partitioner.class={setting} is the built-in way now: leave it out, and set "
+                f"partitioner.class={setting} is now the default. Omit it, and set "
                 "partitioner.ignore.keys=true if keys should not matter."
             )
         raise ConfigError(
-            f"partitioner.class={setting} is not known: use round_robin, random, or a Python callable."
+            f"Unknown partitioner.class={setting}. Use round_robin, random, or a Python callable."
         )
     made: object = setting() if isinstance(setting, type) else setting
     if not callable(made):

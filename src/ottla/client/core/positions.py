@@ -50,7 +50,8 @@ class Reset:
         match = _DURATION.fullmatch(duration) if kind == "by_duration" else None
         if match is None:
             raise ValueError(
-                f"auto.offset.reset is {text!r}: give earliest, latest, none or by_duration:PnDTnHnMn.nS."
+                f"auto.offset.reset={text} is invalid. Use earliest, latest, none or "
+                "by_duration:PnDTnHnMn.nS."
             )
         parts = {name: int(value or 0) for name, value in match.groupdict().items() if name != "fraction"}
         minutes = (parts["days"] * 24 + parts["hours"]) * 60 + parts["minutes"]
@@ -74,9 +75,9 @@ class Phase(Enum):
 
     COMMITTED = "the group's committed offset"
     RESET = "an offset from its leader"
-    VALIDATE = "the leader's word that the log still has what was read"
+    VALIDATE = "the leader's confirmation that the log still has what was read"
     FETCH = "nothing: it is fetched"
-    FAILED = "the user: a seek"
+    FAILED = "a seek by the user"
 
 
 class PartitionState:
@@ -259,8 +260,8 @@ class Positions:
                 self._reset_or_fail(
                     state,
                     NoOffset(
-                        f"{partition} has no committed offset and auto.offset.reset is none: "
-                        "seek to an offset, or set a policy."
+                        f"{partition} has no committed offset and auto.offset.reset is none. Seek to an "
+                        "offset, or set a reset policy."
                     ),
                 )
 
@@ -332,12 +333,13 @@ class Positions:
         if state.leader_epoch != leader_epoch:
             return  # another leader by now: it is asked
         if end_offset < 0 or end_epoch < 0:
-            error = LogTruncated(f"The log of {partition} was cut before offset {state.fetch_offset}.")
+            error = LogTruncated(f"The log of {partition} was truncated below offset {state.fetch_offset}.")
             self._reset_or_fail(state, error)
         elif end_offset < state.fetch_offset:
             if self.reset.kind == "none":
                 message = (
-                    f"The log of {partition} was cut at offset {end_offset}; {state.fetch_offset} was next."
+                    f"The log of {partition} was truncated to offset {end_offset}; the position was "
+                    f"{state.fetch_offset}."
                 )
                 state.fail(LogTruncated(message, end_offset))
             else:
@@ -351,7 +353,8 @@ class Positions:
         if state is None or state.stamp != stamp or state.fetch_offset != offset:
             return
         error = OffsetOutOfRange(
-            f"Offset {offset} of {partition} is not in the log and auto.offset.reset is none: seek elsewhere."
+            f"Offset {offset} of {partition} is out of range and auto.offset.reset is none. Seek to another "
+            "offset."
         )
         if state.buffered:
             state.error = error  # `resolve_failures` decides once the user has had what is here

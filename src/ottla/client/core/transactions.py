@@ -125,7 +125,7 @@ class Handle:
         head, _, transactional_id = text.partition("|")
         parts = head.split(":", 5)
         if len(parts) != 6 or parts[:2] != ["ottla-transaction", "1"] or not transactional_id:
-            raise ValueError("This is no handle of a transaction: take what transaction_handle() gave.")
+            raise ValueError("This is not a transaction handle. Pass the result of transaction_handle().")
         return cls(transactional_id, int(parts[2]), int(parts[3]), int(parts[4]), parts[5])
 
 
@@ -152,7 +152,8 @@ class Transactions:
             self.check_fatal()
         if self.state not in _BEFORE[state]:
             raise TransactionStateError(
-                f"This cannot be done while the producer is {self.state.name.lower().replace('_', ' ')}."
+                "This operation is not possible while the producer is "
+                f"{self.state.name.lower().replace('_', ' ')}."
             )
         self.state = state
         if state in (State.READY, State.IN_TRANSACTION):
@@ -164,7 +165,7 @@ class Transactions:
 
     def check_fatal(self) -> None:
         if self.state is State.FATAL_ERROR:
-            raise FatalError(f"This producer cannot go on: {self.error} Make another.") from self.error
+            raise FatalError(f"The producer has failed: {self.error} Create another one.") from self.error
 
     def check_may_send(self) -> None:
         """Whether records are taken now."""
@@ -173,7 +174,7 @@ class Transactions:
         self.check_fatal()
         if self.state is State.ABORTABLE_ERROR:
             raise AbortableError(f"The transaction must be aborted: {self.error}") from self.error
-        raise TransactionStateError("A producer with a transactional.id sends within a transaction only.")
+        raise TransactionStateError("A producer with a transactional.id can send only within a transaction.")
 
     def fail(self, error: Exception, *, fatal: bool) -> None:
         """An error that the producer cannot go on after, or not before it has aborted."""

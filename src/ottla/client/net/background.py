@@ -151,7 +151,7 @@ class Background:
     def _start(self) -> asyncio.AbstractEventLoop:
         if self.is_forked:
             raise Forked(
-                f"The {self._name} was made before this process was forked: make one here, after the fork."
+                f"The {self._name} was created before this process was forked. Create one after the fork."
             )
         # Before the lock: a finalizer that runs here may come to this point too, in the same thread.
         loop = _new_loop()
@@ -191,7 +191,7 @@ class Background:
         try:
             loop.run_forever()
         except BaseException:  # sys.exit() in a callback, for instance
-            log.exception("The thread of a %s was ended.", self._name)
+            log.exception("The thread of a %s ended.", self._name)
         with self._lock:
             self._is_stopped = True
             self._loop = None
@@ -220,7 +220,7 @@ class Background:
         if self.is_inside:
             work.close()
             raise RuntimeError(
-                f"A callback of the {self._name} called something that waits: hand it to another thread."
+                f"A callback of the {self._name} called a method that waits. Call it from another thread."
             )
         job = self._job(work)
         self._jobs[job] = None

@@ -204,7 +204,7 @@ class Cluster:
         except TimeoutError as error:
             if self.last_error is not None:
                 raise self.last_error from error
-            raise TimedOut(f"No metadata came within {(timeout_ms or 0) / 1000:g} s.") from error
+            raise TimedOut(f"No metadata was received within {(timeout_ms or 0) / 1000:g} s.") from error
         return self.view
 
     def request_refresh(self) -> None:
@@ -273,7 +273,7 @@ class Cluster:
 
     async def _pause(self) -> None:
         self._attempts += 1
-        log.debug("No metadata: %s", self.last_error)
+        log.debug("Failed to fetch metadata: %s", self.last_error)
         await asyncio.sleep(self.backoff.delay_ms(self._attempts - 1) / 1000)
         self._wake.set()
 
@@ -319,7 +319,7 @@ class Cluster:
         if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
             answer = await self._ask_in_turn(request, list(self._bootstrap), None)
         if not answer.brokers:
-            raise Disconnected("The server that was asked knows no broker yet.")
+            raise Disconnected("The server does not know any broker yet.")
         return answer
 
     async def _ask_controllers(self) -> ClusterView:
@@ -434,7 +434,7 @@ class Cluster:
         if len(failed) == 1 or (failed and all(isinstance(error, UnsupportedVersion) for error in failed)):
             raise failed[-1]
         reasons = " ".join(str(error) for error in failed)
-        raise NoBrokerAvailable(f"No server can be asked. {reasons}") from (failed[-1] if failed else None)
+        raise NoBrokerAvailable(f"No server could answer. {reasons}") from (failed[-1] if failed else None)
 
     def _turn(self) -> list[int]:
         """Whom to ask, the least busy first; the first servers where no other is left to ask."""

@@ -108,7 +108,7 @@ class Link(asyncio.BufferedProtocol):
             link.close()
             if isinstance(error, TimeoutError):
                 raise ConnectTimedOut(
-                    f"{name} did not take the connection within {timeout_ms / 1000:g} s."
+                    f"{name} did not accept the connection within {timeout_ms / 1000:g} s."
                 ) from error
             raise
         link._is_ready = True
@@ -132,7 +132,7 @@ class Link(asyncio.BufferedProtocol):
             common = self.versions(key)
             if common is None or (version_max is not None and version_max < common[0]):
                 raise UnsupportedVersion(
-                    f"{self.name} serves no version of {API_BY_KEY[key].name} that this client knows."
+                    f"{self.name} supports no version of {API_BY_KEY[key].name} that this client supports."
                 )
             ours = API_BY_KEY[key].stable_versions
             found = max(common[0], min(common[-1], ours[-1]))
@@ -180,7 +180,7 @@ class Link(asyncio.BufferedProtocol):
             future.set_exception(self._end_error or LinkLost(f"The connection to {self.name} is closed."))
             return
         key = request.API_KEY
-        assert key is not None, f"{request.NAME} is no request"
+        assert key is not None, f"{request.NAME} is not a request"
         try:
             if version is None:
                 version = self.version_for(key, version_max)
@@ -220,11 +220,11 @@ class Link(asyncio.BufferedProtocol):
         )
         if not asked.answer.done():
             asked.answer.set_exception(late)
-        self._end(LinkLost(f"The connection to {self.name} was given up, since an answer did not come."))
+        self._end(LinkLost(f"Closed the connection to {self.name}, which did not answer in time."))
 
     def close(self, error: ClientError | None = None) -> None:
         """End the connection; what is under way fails with `error`."""
-        self._end(error or Closed(f"The connection to {self.name} was closed by this client."))
+        self._end(error or Closed(f"The client closed the connection to {self.name}."))
 
     # Set-up
 
@@ -233,7 +233,7 @@ class Link(asyncio.BufferedProtocol):
         try:
             context = connection_options.tls() if connection_options.tls is not None else None
         except (OSError, ValueError) as error:
-            raise TlsFailed(f"The TLS settings cannot be used: {error}") from error
+            raise TlsFailed(f"Cannot use the TLS settings: {error}") from error
         try:
             await network.connect(
                 lambda: self,
@@ -245,21 +245,23 @@ class Link(asyncio.BufferedProtocol):
                 receive_buffer_bytes=connection_options.receive_buffer_bytes,
             )
         except NameNotFound as error:
-            raise NameNotResolved(f"No address was found for the name {host}: {error.strerror}.") from error
+            raise NameNotResolved(f"Cannot resolve host name {host}: {error.strerror}.") from error
         except ssl.SSLError as error:
             raise TlsFailed(f"The TLS handshake with {self.name} failed: {error}") from error
         except TimeoutError:
             raise
         except ConnectionRefusedError as error:
-            raise ConnectionRefused(f"{self.name} refused the connection: nothing listens there.") from error
+            raise ConnectionRefused(
+                f"{self.name} refused the connection: nothing listens on that port."
+            ) from error
         except OSError as error:
             if context is not None and isinstance(error, ConnectionError):
                 raise LinkLost(
-                    f"{self.name} closed the connection within the TLS handshake: is that listener for TLS?"
+                    f"{self.name} closed the connection during the TLS handshake. Is it a TLS listener?"
                 ) from error
             if "refused" in str(error).lower():  # several addresses, each of which refused
                 raise ConnectionRefused(f"{self.name} refused the connection: {error}") from error
-            raise Disconnected(f"{self.name} cannot be reached: {error}") from error
+            raise Disconnected(f"Cannot connect to {self.name}: {error}") from error
 
     async def _learn_versions(self) -> None:
         request = ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)
@@ -272,14 +274,16 @@ class Link(asyncio.BufferedProtocol):
                 offered = [one.max_version for one in answer.api_keys if one.api_key == API_VERSIONS]
                 version = min(version - 1, offered[0]) if offered else 0
         except LinkLost as error:
-            hint = "" if self._connection_options.tls is not None else " or is the listener for TLS or SASL"
+            hint = (
+                ""
+                if self._connection_options.tls is not None
+                else ", or does the listener require TLS or SASL"
+            )
             raise LinkLost(
-                f"{self.name} closed the connection before it answered: is it stopping{hint}? ({error})"
+                f"{self.name} closed the connection before it answered. Is it stopping{hint}? ({error})"
             ) from error
         if answer.error_code:
-            raise ProtocolMismatch(
-                f"{self.name} answered ApiVersions with error {answer.error_code}: it cannot be used."
-            )
+            raise ProtocolMismatch(f"{self.name} answered ApiVersions with error {answer.error_code}.")
         self._versions = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
         self.features = {one.name: one.max_version_level for one in answer.finalized_features}
         self.features_epoch = answer.finalized_features_epoch
@@ -292,11 +296,11 @@ class Link(asyncio.BufferedProtocol):
         if handshake.error_code == ErrorCode.ILLEGAL_SASL_STATE:
             plain = "PLAINTEXT" if self._connection_options.tls is None else "SSL"
             raise AuthenticationFailed(
-                f"{self.name} asks for no login on that listener: set security.protocol to {plain}."
+                f"{self.name} does not use SASL on this listener. Set security.protocol={plain}."
             )
         if handshake.error_code:
             raise AuthenticationFailed(
-                f"{self.name} does not take the SASL mechanism {mechanism}: it takes "
+                f"{self.name} does not support the SASL mechanism {mechanism}; it supports "
                 f"{', '.join(handshake.mechanisms) or 'none'}."
             )
         token: bytes | None = conversation.start()
@@ -305,7 +309,7 @@ class Link(asyncio.BufferedProtocol):
             answer = await self._send_first(SaslAuthenticateRequest(auth_bytes=token))
             if answer.error_code:
                 raise AuthenticationFailed(
-                    f"{self.name} refused the credentials: {answer.error_message or 'it does not say why'}"
+                    f"{self.name} rejected the credentials: {answer.error_message or 'no reason given'}"
                 )
             lifetime_ms = answer.session_lifetime_ms
             token = conversation.step(answer.auth_bytes)
@@ -331,7 +335,7 @@ class Link(asyncio.BufferedProtocol):
         try:
             await self._authenticate(host)
         except ClientError as error:
-            self._end(LinkLost(f"The session with {self.name} could not be renewed: {error}"))
+            self._end(LinkLost(f"Re-authentication with {self.name} failed: {error}"))
         else:
             self._release()
 
@@ -367,13 +371,13 @@ class Link(asyncio.BufferedProtocol):
                 frame, self._large = self._large, None
                 self._take(frame)
         except MalformedMessage as error:
-            mismatch = ProtocolMismatch(f"{self.name} does not answer in Kafka's protocol: {error}")
+            mismatch = ProtocolMismatch(f"{self.name} does not speak Kafka's protocol: {error}")
             self._end(mismatch if not self._is_ready else LinkLost(str(mismatch)))
 
     def _take_small(self) -> None:
         small, position, filled = self._small, 0, self._small_filled
         if not self._is_ready and bytes(small[:2]) == _TLS_ALERT:
-            raise MalformedMessage("the listener is for TLS: set security.protocol to SSL or SASL_SSL.")
+            raise MalformedMessage("the listener uses TLS: set security.protocol to SSL or SASL_SSL.")
         while filled - position >= SIZE_BYTES:
             size = read_size(small, position, self._connection_options.answer_bytes_max)
             start = position + SIZE_BYTES
@@ -393,7 +397,7 @@ class Link(asyncio.BufferedProtocol):
 
     def _take(self, frame: memoryview) -> None:
         if not self._unanswered:
-            raise MalformedMessage("an answer came that was not asked for.")
+            raise MalformedMessage("received an unexpected response.")
         asked = self._unanswered[0]
         version = asked.version
         if asked.key == API_VERSIONS and len(frame) >= 6:
@@ -402,7 +406,7 @@ class Link(asyncio.BufferedProtocol):
             version = 0 if code == ErrorCode.UNSUPPORTED_VERSION else version
         correlation_id, answer = read_response(frame, asked.key, version)
         if correlation_id != asked.correlation_id:
-            raise MalformedMessage("the answers are out of order.")
+            raise MalformedMessage("received responses out of order.")
         self._unanswered.popleft()
         if asked.timer is not None:
             asked.timer.cancel()

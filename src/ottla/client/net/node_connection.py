@@ -103,7 +103,9 @@ class Lane:
             if self.is_usable:
                 return link.send(request, **options)
             node = self.where()
-            link.close(LinkLost(f"{link.name} is no longer the address of this node: it is at {node}."))
+            link.close(
+                LinkLost(f"{link.name} is no longer the address of this node; the new address is {node}.")
+            )
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._is_closed:
             future.set_exception(Closed("The client is closed."))
@@ -149,7 +151,7 @@ class Lane:
                 await asyncio.sleep(wait_seconds)
             node = self._node = self.where()
             if node is None:
-                raise NodeUnknown("The cluster has no node of this id now.")
+                raise NodeUnknown("The cluster has no node with this id now.")
             settings = self._settings
             link = await Link.open(
                 settings.network,
@@ -184,8 +186,8 @@ class Lane:
         """The same error, or `Disconnected` in place of one that those who ask do not expect."""
         if isinstance(error, ClientError | KafkaError | OSError):
             return error
-        log.error("A connection could not be opened, for a reason that is not foreseen.", exc_info=error)
-        failure = Disconnected(f"{self._node} cannot be reached: {error!r}")
+        log.error("Unexpected error while opening a connection.", exc_info=error)
+        failure = Disconnected(f"Cannot connect to {self._node}: {error!r}")
         failure.__cause__ = error
         return failure
 

@@ -129,7 +129,8 @@ def check_chain(partitioner: object, partition: str | None) -> None:
     """An own partitioner is asked for single records: with a table the partitions must be a column."""
     if partitioner is not None and partition is None:
         raise ConfigError(
-            "send_arrow does not ask partitioner.class: put the partitions into a column and name it."
+            "send_arrow does not call partitioner.class. Put the partition numbers into a column and name "
+            "it in partition."
         )
 
 

@@ -63,7 +63,7 @@ class _LoopCaller:
 
     @staticmethod
     def _refusal() -> RuntimeError:
-        return RuntimeError("With the async producer a delivery is awaited: `report = await delivery`.")
+        return RuntimeError("Deliveries of the async producer must be awaited: `report = await delivery`.")
 
 
 class AsyncProducer(ProducerCalls, AwaitedCalls):

@@ -140,7 +140,8 @@ class BatchOutcomes:
                     for one in result.record_errors
                 }
                 error = InvalidRecord(
-                    result.error_message or "Other records of the same batch were refused, so all of it was."
+                    result.error_message
+                    or "Other records of the same batch were rejected, and with them the whole batch."
                 )
             self._fail(batch, error)
 

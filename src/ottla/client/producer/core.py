@@ -109,7 +109,7 @@ class ProducerCore:
     @property
     def transactions(self) -> TransactionRunner:
         if self.engine.transactions is None:
-            raise ConfigError("Transactions need a transactional.id: set it when the producer is made.")
+            raise ConfigError("Transactions need a transactional.id. Set it when you create the producer.")
         return self.engine.transactions
 
     # Sending
@@ -178,7 +178,8 @@ class ProducerCore:
         if seconds <= 0 or self._caller.is_inside:
             raise BufferExhausted(
                 f"buffer.memory ({self.settings.buffer_memory} bytes) stayed full for max.block.ms "
-                f"({self.settings.max_block_ms} ms): brokers take less than is sent."
+                f"({self.settings.max_block_ms} ms): the brokers accept records more slowly than they are "
+                "sent."
             )
         await self._caller.wait_for_room(self.engine, min(seconds, ROOM_WAIT_SECONDS))
         self._check_may_send()
@@ -322,7 +323,7 @@ class ProducerCore:
         try:
             await self.abort_transaction()
         except Exception as error:  # noqa: BLE001
-            log.warning("The transaction could not be aborted: %s", error)
+            log.warning("Failed to abort the transaction: %s", error)
 
     def check_joined(self) -> None:
         """At the end of a producer that has joined a transaction: raise if a record of it was not written."""

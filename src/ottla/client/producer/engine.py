@@ -161,8 +161,8 @@ class Engine:
         if count and not self.state.is_closed:
             self.state.is_closed = True
             log.warning(
-                "A producer was not closed before its event loop ended, and %d records were not delivered: "
-                "use `async with`, or await its close().",
+                "A producer was not closed before its event loop ended, and %d records were not delivered. "
+                "Use `async with`, or await close().",
                 count,
             )
 
@@ -221,7 +221,7 @@ class Engine:
             self.state.check_open()
             view = self.cluster.view.topics.get(name)
             if view is not None and view.error in _HOPELESS_TOPIC:
-                raise for_code(int(view.error or 0))(f"The topic {name} cannot be written to.")
+                raise for_code(int(view.error or 0))(f"Cannot write to topic {name}.")
             if view is not None and view.error is None and len(view.partitions) > max(partition, 0):
                 return self._queues(name, view)
             left_ms = (deadline - self.clock.monotonic()) * 1000
@@ -238,17 +238,19 @@ class Engine:
                 if view is not None and isinstance(error, TimedOut):
                     raise self._no_topic(name, partition, view, timeout_ms) from error
                 raise TimedOut(
-                    f"No metadata of {name} came within max.block.ms ({timeout_ms:.0f} ms): {error}"
+                    f"No metadata of {name} was received within max.block.ms ({timeout_ms:.0f} ms): {error}"
                 ) from error
 
     def _no_topic(self, name: str, partition: int, view: TopicView | None, timeout_ms: float) -> ClientError:
         if view is not None and view.partitions:
             return TimedOut(
-                f"{name} has {len(view.partitions)} partitions, and no partition {partition} after "
+                f"{name} has {len(view.partitions)} partitions; partition {partition} did not appear within "
                 f"max.block.ms ({timeout_ms:.0f} ms)."
             )
         reason = f" ({view.error.name})" if view is not None and view.error is not None else ""
-        return TimedOut(f"The topic {name} is not there{reason} after max.block.ms ({timeout_ms:.0f} ms).")
+        return TimedOut(
+            f"Topic {name} did not become available{reason} within max.block.ms ({timeout_ms:.0f} ms)."
+        )
 
     def _queues(self, name: str, view: TopicView) -> TopicQueues:
         found: TopicQueues | None = self.accumulator.topics.get(name)
@@ -277,7 +279,7 @@ class Engine:
             return queues  # an old answer: partitions are never fewer than before
         made = queues.recreated(view, Sticky(self.accumulator.batch_size, self._random))
         gone = UnknownTopicOrPartition(
-            f"{queues.name} was deleted and created again with {len(view.partitions)} partitions."
+            f"{queues.name} was deleted and recreated with {len(view.partitions)} partitions."
         )
         for queue in queues.queues[len(view.partitions) :]:
             while queue.batches:
@@ -306,7 +308,7 @@ class Engine:
             next_at = self._send_ready(now)
         except Exception:
             # Memory that is used up, or a bug: without another turn nothing would be sent or given up.
-            log.exception("The producer could not send; it tries again.")
+            log.exception("The producer failed to send; retrying.")
             next_at = now + max(self.settings.retry_backoff_ms, _FAILED_TURN_MS_MIN) / 1000
         self._set_timer(next_at, now)
 
@@ -393,7 +395,7 @@ class Engine:
         try:
             await self.cluster.connect(node.id, LANE)
         except Disconnected as error:
-            log.debug("Node %d cannot be reached: %s", node.id, error)
+            log.debug("Cannot connect to node %d: %s", node.id, error)
             self.cluster.last_error = error
             self.cluster.request_refresh()
             self.cluster_unreachable(node.id)
@@ -462,7 +464,9 @@ class Engine:
     async def resume(self, topic: str, partition: int, sequence: int) -> None:
         """Number what comes next for a partition from `sequence` on; only within a joined transaction."""
         if self.idempotence is None or self.transactions is None or not self.transactions.is_joined:
-            raise TransactionStateError("Only a producer that has joined a transaction takes turns in it.")
+            raise TransactionStateError(
+                "Only a producer that has joined a transaction can set its next sequence number."
+            )
         self._sequences_of(self.idempotence, topic, partition).resume(sequence)
 
     def _send(self, node: _NodeState, batches: list[Batch]) -> None:
@@ -551,9 +555,9 @@ class Engine:
                 try:
                     answer = await self.cluster.ask_any(request)
                     if answer.error_code:
-                        raise for_code(answer.error_code)("No producer id was given.")
+                        raise for_code(answer.error_code)("The broker did not allocate a producer id.")
                     if answer.producer_id < 0 or answer.producer_epoch < 0:
-                        raise Disconnected(f"A broker gave the producer id {answer.producer_id}.")
+                        raise Disconnected(f"A broker returned the invalid producer id {answer.producer_id}.")
                     self.idempotence.set_id(answer.producer_id, answer.producer_epoch)
                     return
                 except (Disconnected, KafkaError) as error:

@@ -78,7 +78,7 @@ def _each(end: Callable[[Exiting], None]) -> None:
         except KeyboardInterrupt:
             _is_interrupted = True
         except Exception:
-            log.exception("A producer that was not closed could not be ended.")
+            log.exception("Failed to close a producer at exit.")
 
 
 def _flush_all() -> None:

@@ -57,13 +57,13 @@ class PendingStep:
         if not done:
             last = self._last_error()
             raise TimedOut(
-                f"{name} was not done within max.block.ms ({timeout_ms:g} ms); calling it again waits on"
-                f"{f' ({last})' if last else ''}."
+                f"{name} did not finish within max.block.ms ({timeout_ms:g} ms). Call it again to continue "
+                f"waiting{f' ({last})' if last else ''}."
             )
         if self._task is task:
             self._task = None
         if task.cancelled():
-            raise Closed(f"The producer was closed before {name} was done.")
+            raise Closed(f"The producer was closed before {name} finished.")
         task.result()
 
     async def wait_until_done(self, timeout_ms: float) -> None:

@@ -63,13 +63,13 @@ class Preparation:
             try:
                 record = interceptor.on_send(record)
             except Exception:
-                log.exception("An interceptor failed; the record is sent as it was before it.")
+                log.exception("An interceptor failed; sending the record without its changes.")
         if self._interceptors:
             on_delivery = self._acknowledging(on_delivery)
         if not isinstance(record.topic, str) or not record.topic:
-            raise ValueError("A record needs the name of a topic.")
+            raise ValueError("A record needs a topic name.")
         if record.partition is not None and record.partition < 0:
-            raise ValueError(f"There is no partition {record.partition}.")
+            raise ValueError(f"Invalid partition {record.partition}: it must not be negative.")
         return PreparedRecord(
             record.topic,
             _bytes_of("key", record.topic, record.key, self._key_serializer),
@@ -88,7 +88,7 @@ class Preparation:
                     try:
                         on_acknowledgement(report)
                     except Exception:
-                        log.exception("An interceptor failed.")
+                        log.exception("An interceptor failed on an acknowledgement.")
             if on_delivery is not None:
                 on_delivery(report)
 
@@ -109,7 +109,9 @@ def _bytes_of(part: str, topic: str, given: Any, serializer: Serialize | None) -
         except SerializationError:
             raise
         except Exception as error:
-            raise SerializationError(f"The {part} for {topic} cannot be serialized: {error!r}") from error
+            raise SerializationError(
+                f"Cannot serialize the {part} of a record for {topic}: {error!r}"
+            ) from error
     if given is None or type(given) is bytes:
         return given
     if isinstance(given, str):
@@ -117,7 +119,8 @@ def _bytes_of(part: str, topic: str, given: Any, serializer: Serialize | None) -
     if isinstance(given, bytes | bytearray | memoryview):
         return bytes(given)
     raise SerializationError(
-        f"A {part} for {topic} is a {type(given).__name__}: give bytes or str, or set {part}_serializer."
+        f"The {part} of a record for {topic} is a {type(given).__name__}. Pass bytes or str, or set "
+        f"{part}_serializer."
     )
 
 

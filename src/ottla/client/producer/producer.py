@@ -56,8 +56,8 @@ class _ThreadCaller:
         """
         if self.lock._is_owned():  # type: ignore[attr-defined]
             raise RuntimeError(
-                "A finalizer or signal handler sent a record in the middle of another send, and would have "
-                f"to wait for {need}, which that send prevents. Have another thread send it."
+                "A finalizer or signal handler sent a record during another send, and would wait for "
+                f"{need} forever. Send it from another thread."
             )
 
     async def wait_for_room(self, engine: Engine, seconds: float) -> None:
@@ -67,7 +67,9 @@ class _ThreadCaller:
 
     def wait_for_batch(self, batch: Batch, timeout: float | None) -> bool:
         if self.is_inside:
-            raise RuntimeError("A callback of the producer cannot wait for a table: nothing would send it.")
+            raise RuntimeError(
+                "A producer callback cannot wait for a table: it would block the thread that sends it."
+            )
         done = threading.Event()
         batch.on_done(done.set)
         return wait_in_slices(done.wait, timeout)
@@ -75,7 +77,8 @@ class _ThreadCaller:
     def wait_for_delivery(self, delivery: Delivery, timeout: float | None) -> None:
         if self.is_inside:
             raise RuntimeError(
-                "A callback of the producer cannot wait for a delivery: nothing would send it."
+                "A producer callback cannot wait for a delivery: it would block the thread that sends the "
+                "record."
             )
         self.check_process()
         deadline = None if timeout is None else self._clock.monotonic() + timeout
@@ -201,7 +204,7 @@ class Producer(ProducerCalls, BlockingCalls):
             seconds = min(seconds, exit_hooks.ABORT_SECONDS_MAX)
             if runner.is_taking:
                 log.warning(
-                    "The program ended within the transaction of %s: it is aborted.", runner.transactional_id
+                    "The program ended during the transaction of %s; aborting it.", runner.transactional_id
                 )
         try:
             self.close(seconds)
@@ -221,7 +224,7 @@ class Producer(ProducerCalls, BlockingCalls):
         if count:
             reason = self._core.engine.cluster.last_error
             log.warning(
-                "The program ended before it closed its producer, and %d records were not delivered%s.",
+                "The program ended without closing its producer; %d records were not delivered%s.",
                 count,
                 f": {reason}" if reason is not None else "",
             )

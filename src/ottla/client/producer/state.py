@@ -25,7 +25,7 @@ class ProducerState:
         if self.is_closed or self.is_leaving:
             raise Closed("The producer is closed.")
         if self.fatal is not None:
-            raise FatalError(f"The producer cannot go on: {self.fatal} Make another.") from self.fatal
+            raise FatalError(f"The producer has failed: {self.fatal} Create another one.") from self.fatal
 
     def fail(self, error: Exception) -> None:
         """Nothing can be sent any more. The first error counts."""

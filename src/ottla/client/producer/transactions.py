@@ -104,7 +104,7 @@ class TransactionRunner:
         """The error of records that are dropped."""
         error = self.transactions.error
         if self.transactions.state is State.FATAL_ERROR:
-            return FatalError(f"The producer cannot go on: {error}")
+            return FatalError(f"The producer has failed: {error}")
         return AbortableError(f"The transaction is aborted{f': {error}' if error else '.'}")
 
     def may_send(self, topic: str, partition: int) -> bool:
@@ -121,7 +121,7 @@ class TransactionRunner:
         if isinstance(error, AbortableError) and self.drops_unsent:
             return  # the batch failed because of the failure that is known already
         if isinstance(error, InvalidProducerEpoch) and self.is_joined:
-            error = ProducerFenced("The transaction was ended by its owner.")
+            error = ProducerFenced("The owner of the transaction ended it.")
         self.transactions.batch_failed(error)
 
     # What users ask
@@ -185,8 +185,8 @@ class TransactionRunner:
         done, _ = await asyncio.wait([task], timeout=timeout_ms / 1000)
         if not done:
             raise TimedOut(
-                f"The offsets were not taken within max.block.ms ({timeout_ms:g} ms); the same call again "
-                "waits on, and a commit waits for them too."
+                f"The offsets were not added to the transaction within max.block.ms ({timeout_ms:g} ms). "
+                "Call send_offsets again to continue waiting; a commit waits for them too."
             )
         if task.cancelled():
             self._engine.state.check_open()
@@ -217,12 +217,13 @@ class TransactionRunner:
         try:
             await self.abort(self._settings.max_block_ms)
         except (ClientError, KafkaError) as error:
-            log.warning("The transaction is left to its time-out: %s", error)
+            log.warning("The transaction stays open until its timeout: %s", error)
 
     def _refuse_joined(self) -> None:
         if self.is_joined:
             raise TransactionStateError(
-                "This producer writes in a transaction of another: only that one can end it or begin another."
+                "This producer joined the transaction of another producer; only that one can end it or "
+                "begin another."
             )
 
     def _spawn_step(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -257,7 +258,7 @@ class TransactionRunner:
         attempt = 0
         answer = await self._ask(request, version=version)
         while answer.producer_id < 0 or answer.producer_epoch < 0:
-            log.warning("A coordinator gave the producer id %d: asking again.", answer.producer_id)
+            log.warning("A coordinator returned the invalid producer id %d; retrying.", answer.producer_id)
             await asyncio.sleep(self._engine.cluster.backoff.delay_ms(attempt) / 1000)
             attempt += 1
             answer = await self._ask(request, version=version)
@@ -472,7 +473,7 @@ class TransactionRunner:
     def _as_error(self, code: int) -> KafkaError:
         if code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH):
             return ProducerFenced(
-                f"Another producer with the transactional.id {self.transactional_id} has taken over."
+                f"Another producer with the transactional.id {self.transactional_id} has fenced this one."
             )
         return for_code(code)()
 
@@ -489,8 +490,8 @@ def _check_version(link: Link, request: Message, version: int) -> None:
     assert request.API_KEY is not None
     if version not in (link.versions(request.API_KEY) or ()):
         raise UnsupportedVersion(
-            f"{link.name} has no version {version} of {request.NAME.removesuffix('Request')}, which "
-            "transaction.two.phase.commit.enable needs."
+            f"{link.name} does not support version {version} of {request.NAME.removesuffix('Request')}, "
+            "which transaction.two.phase.commit.enable needs."
         )
 
 

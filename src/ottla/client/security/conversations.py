@@ -55,7 +55,7 @@ class Scram:
     def step(self, challenge: bytes) -> bytes | None:
         fields = _fields(challenge)
         if "e" in fields:
-            raise AuthenticationFailed(f"The server refused the credentials: {fields['e']}.")
+            raise AuthenticationFailed(f"The server rejected the credentials: {fields['e']}.")
         if self._server_signature is None:
             return self._prove(challenge.decode(), fields)
         if not hmac.compare_digest(_decoded(fields.get("v", "")), self._server_signature):
@@ -68,12 +68,12 @@ class Scram:
         nonce, salt = fields.get("r", ""), _decoded(fields.get("s", ""))
         count = fields.get("i", "")
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce) or not salt:
-            raise AuthenticationFailed("The server's answer is not one of SCRAM: its nonce or salt is wrong.")
+            raise AuthenticationFailed("The nonce or salt in the server's SCRAM message is invalid.")
         iterations = int(count) if count.isascii() and count.isdigit() and len(count) < 12 else 0
         if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
             raise AuthenticationFailed(
-                f"The server asks for {count or 'no'} iterations: "
-                f"SCRAM here takes {ITERATIONS_MIN} to {ITERATIONS_MAX}."
+                f"The server requests {count or 'no'} SCRAM iterations; the client accepts {ITERATIONS_MIN} "
+                f"to {ITERATIONS_MAX}."
             )
         salted = hashlib.pbkdf2_hmac(self._hash, self._password, salt, iterations)
         client_key = hmac.digest(salted, b"Client Key", self._hash)
@@ -100,14 +100,14 @@ class OAuthBearer:
     def step(self, challenge: bytes) -> bytes | None:
         if not challenge:
             return None
-        raise AuthenticationFailed(f"The server refused the token: {_reason(challenge)}.")
+        raise AuthenticationFailed(f"The server rejected the token: {_reason(challenge)}.")
 
 
 def _reason(challenge: bytes) -> str:
     try:
         told = json.loads(challenge)
     except ValueError:
-        return "its answer cannot be read"
+        return "its response is unreadable"
     return str(told.get("status", told)) if isinstance(told, dict) else str(told)
 
 
@@ -115,7 +115,7 @@ def _fields(challenge: bytes) -> dict[str, str]:
     try:
         parts = challenge.decode().split(",")
     except UnicodeDecodeError as error:
-        raise AuthenticationFailed("The server's answer is not one of SCRAM: it is no text.") from error
+        raise AuthenticationFailed("The server's SCRAM message is not UTF-8.") from error
     return {name: value for name, equals, value in (part.partition("=") for part in parts) if equals}
 
 
@@ -123,4 +123,4 @@ def _decoded(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise AuthenticationFailed("The server's answer is not one of SCRAM: its base64 is wrong.") from error
+        raise AuthenticationFailed("The server's SCRAM message contains invalid base64.") from error

@@ -56,9 +56,7 @@ class Endpoint:
     def of(cls, settings: CommonSettings, options: Mapping[str, str], network: Network) -> Endpoint:
         url = settings.sasl_oauthbearer_token_endpoint_url or ""
         if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-            raise ConfigError(
-                f"sasl.oauthbearer.token.endpoint.url={url} is not an address with http or https."
-            )
+            raise ConfigError(f"sasl.oauthbearer.token.endpoint.url={url} is not an http or https URL.")
         scope = settings.sasl_oauthbearer_scope or options.get("scope")
         form = {"scope": scope} if scope else {}
         headers: dict[str, str] = {}
@@ -92,7 +90,9 @@ class Endpoint:
         found = _parsed(answer)
         token = found.get("access_token") or found.get("id_token")
         if not isinstance(token, str) or not token:
-            raise AuthenticationFailed(f"The answer of the token endpoint {self._url} has no access_token.")
+            raise AuthenticationFailed(
+                f"The response of the token endpoint {self._url} contains no access_token."
+            )
         return token
 
     async def _post_patiently(self, body: bytes) -> tuple[int, bytes]:
@@ -109,7 +109,7 @@ class Endpoint:
             if fault is None and (status < 500 or is_last):
                 return status, answer
             if is_last:
-                told = f"The token endpoint {self._url} cannot be asked: {fault!r}."
+                told = f"The request to the token endpoint {self._url} failed: {fault!r}."
                 raise AuthenticationFailed(told) from fault
             await asyncio.sleep(pause_s)
             waited_s += pause_s
@@ -157,7 +157,7 @@ class _Answer(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._received += data
         if len(self._received) > _ANSWER_BYTES_MAX and not self.whole.done():
-            self.whole.set_exception(ConnectionError("its answer is too long"))
+            self.whole.set_exception(ConnectionError("the response is too long"))
         elif _is_whole(self._received) and not self.whole.done():
             self.whole.set_result(bytes(self._received))
 
@@ -192,7 +192,7 @@ def _read_http(received: bytes) -> tuple[int, bytes]:
     head, _, body = received.partition(b"\r\n\r\n")
     words = head.split(b" ", 2)
     if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
-        raise ConnectionError("it does not answer in HTTP")
+        raise ConnectionError("the response is not HTTP")
     if "chunked" in _headers(head).get("transfer-encoding", ""):
         body = _joined(body)
     return int(words[1]), body
@@ -206,7 +206,7 @@ def _joined(body: bytes) -> bytes:
         try:
             size = int(size_text.partition(b";")[0], 16)
         except ValueError as error:
-            raise ConnectionError("its answer is cut or damaged") from error
+            raise ConnectionError("the response is truncated or damaged") from error
         if size <= 0:
             break
         parts.append(rest[:size])
@@ -225,7 +225,7 @@ def _parsed(answer: bytes) -> dict[str, Any]:
 def _error(answer: bytes) -> str:
     found = _parsed(answer)
     told = [str(found[name]) for name in ("error", "error_description") if name in found]
-    return ": ".join(told) or "it does not say why"
+    return ": ".join(told) or "no reason given"
 
 
 def _credentials(settings: CommonSettings, options: Mapping[str, str]) -> str:

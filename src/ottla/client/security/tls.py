@@ -45,8 +45,8 @@ def _checks_names(settings: CommonSettings) -> bool:
     algorithm = settings.ssl_endpoint_identification_algorithm.lower()
     if algorithm not in ("https", ""):
         raise ConfigError(
-            f"ssl.endpoint.identification.algorithm={algorithm} is not known: use https, "
-            "or an empty text for no check of host names."
+            f"ssl.endpoint.identification.algorithm={algorithm} is unknown. Use https, or an empty string "
+            "to skip the check of host names."
         )
     return algorithm == "https"
 
@@ -55,8 +55,8 @@ def _set_versions(context: ssl.SSLContext, settings: CommonSettings) -> None:
     unknown = [name for name in settings.ssl_enabled_protocols if name not in _VERSIONS]
     if unknown or not settings.ssl_enabled_protocols:
         raise ConfigError(
-            f"ssl.enabled.protocols={','.join(settings.ssl_enabled_protocols)} is not allowed: "
-            f"name some of {', '.join(_VERSIONS)}."
+            f"ssl.enabled.protocols={','.join(settings.ssl_enabled_protocols)} is invalid. Use one or more "
+            f"of {', '.join(_VERSIONS)}."
         )
     enabled = [_VERSIONS[name] for name in settings.ssl_enabled_protocols]
     newest = _VERSIONS.get(settings.ssl_protocol, max(enabled))
@@ -75,7 +75,9 @@ def _set_suites(context: ssl.SSLContext, settings: CommonSettings) -> None:
     try:
         context.set_ciphers(":".join(older))
     except ssl.SSLError as error:
-        raise ConfigError(f"ssl.cipher.suites={','.join(named)} has no suite that is known here.") from error
+        raise ConfigError(
+            f"ssl.cipher.suites={','.join(named)} contains no suite that this OpenSSL supports."
+        ) from error
 
 
 def openssl_name(suite: str) -> str:
@@ -95,7 +97,7 @@ def openssl_name(suite: str) -> str:
 def _trust(context: ssl.SSLContext, settings: CommonSettings) -> None:
     inline, location = settings.ssl_truststore_certificates, settings.ssl_truststore_location
     if inline and location:
-        raise ConfigError("Give one of ssl.truststore.certificates and ssl.truststore.location, not both.")
+        raise ConfigError("Set ssl.truststore.certificates or ssl.truststore.location, not both.")
     if not inline and not location:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
         return
@@ -105,7 +107,7 @@ def _trust(context: ssl.SSLContext, settings: CommonSettings) -> None:
     try:
         context.load_verify_locations(cadata=_unfolded(pem))
     except (ssl.SSLError, ValueError) as error:
-        raise ConfigError(f"{name} has no certificates that can be read: {error}.") from error
+        raise ConfigError(f"{name} contains no readable certificates: {error}.") from error
 
 
 def _identify(context: ssl.SSLContext, settings: CommonSettings) -> None:
@@ -116,12 +118,12 @@ def _identify(context: ssl.SSLContext, settings: CommonSettings) -> None:
     )
     if location and (key or chain):
         raise ConfigError(
-            "Give ssl.keystore.location, or ssl.keystore.key and its certificate chain, not both."
+            "Set ssl.keystore.location, or ssl.keystore.key and ssl.keystore.certificate.chain, not both."
         )
     if not location and not key and not chain:
         return
     if bool(key) != bool(chain):
-        raise ConfigError("ssl.keystore.key and ssl.keystore.certificate.chain belong together: give both.")
+        raise ConfigError("Set both ssl.keystore.key and ssl.keystore.certificate.chain.")
     password = settings.ssl_key_password
     if location:
         name = f"ssl.keystore.location={location}"
@@ -143,7 +145,7 @@ def _load_chain(context: ssl.SSLContext, name: str, pem: str, password: Callable
             context.load_cert_chain(file.name, password=password)
     except (ssl.SSLError, ValueError) as error:
         raise ConfigError(
-            f"{name} has no key and certificates that can be read; is ssl.key.password right? ({error})"
+            f"{name} contains no readable key and certificates. Is ssl.key.password right? ({error})"
         ) from error
 
 
@@ -172,16 +174,16 @@ def _pem_of(location: str, setting: str, kind: str, password: str | None) -> str
     try:
         content = Path(location).read_bytes()
     except OSError as error:
-        raise ConfigError(f"{setting}={location} cannot be read: {error.strerror}.") from error
+        raise ConfigError(f"Cannot read {setting}={location}: {error.strerror}.") from error
     if b"-----BEGIN" in content:
         return content.decode("ascii", "replace")
     if kind.upper() == "PEM":
-        raise ConfigError(f"{setting}={location} has no certificate or key in PEM.")
+        raise ConfigError(f"{setting}={location} contains no PEM certificate or key.")
     if content[:4] in _JKS:
         raise ConfigError(
-            f"{setting}={location} is a JKS file, which only a JVM reads: convert it to PEM with `keytool "
-            f"-importkeystore -srckeystore {location} -destkeystore store.p12 -deststoretype PKCS12` and "
-            "`openssl pkcs12 -in store.p12 -nodes -out store.pem`."
+            f"{setting}={location} is a JKS file, which only a JVM can read. Convert it to PEM with "
+            f"`keytool -importkeystore -srckeystore {location} -destkeystore store.p12 -deststoretype "
+            "PKCS12` and `openssl pkcs12 -in store.p12 -nodes -out store.pem`."
         )
     return _pem_of_pkcs12(content, location, setting, password)
 
@@ -192,13 +194,13 @@ def _pem_of_pkcs12(content: bytes, location: str, setting: str, password: str | 
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError:
         raise ConfigError(
-            f"{setting}={location} is not PEM: convert it with `openssl pkcs12 -in {location} -nodes -out "
-            "store.pem`, or install the package cryptography, which reads PKCS12."
+            f"{setting}={location} is not a PEM file. Convert it with `openssl pkcs12 -in {location} -nodes "
+            "-out store.pem`, or install the package cryptography, which reads PKCS12."
         ) from None
     try:
         store = pkcs12.load_pkcs12(content, password.encode() if password else None)
     except ValueError as error:
-        raise ConfigError(f"{setting}={location} cannot be read as PKCS12; is its password right?") from error
+        raise ConfigError(f"Cannot read {setting}={location} as PKCS12. Is its password right?") from error
     parts: list[bytes] = []
     if store.key is not None:
         parts.append(

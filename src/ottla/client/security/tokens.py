@@ -61,7 +61,7 @@ class TokenSource:
                 except ClientError:
                     raise
                 except Exception as error:
-                    raise AuthenticationFailed(f"No token was given for OAUTHBEARER: {error!r}") from error
+                    raise AuthenticationFailed(f"Cannot get a token for OAUTHBEARER: {error!r}") from error
                 self._fresh_until_ms = self._refresh_ms(self._token)
             return self._token
 
@@ -89,8 +89,8 @@ def token_source(settings: CommonSettings, clock: Clock, random: Random, network
     retriever = settings.sasl_oauthbearer_jwt_retriever_class
     if isinstance(retriever, str) and retriever.rpartition(".")[2] not in _KAFKAS_RETRIEVERS:
         raise ConfigError(
-            f"sasl.oauthbearer.jwt.retriever.class={retriever} is a Java class: give a callable that returns "
-            "a token in sasl.oauthbearer.token."
+            f"sasl.oauthbearer.jwt.retriever.class={retriever} is a Java class. Set sasl.oauthbearer.token "
+            "to a callable that returns a token."
         )
     if given is None and callable(retriever):
         given = retriever
@@ -101,7 +101,7 @@ def token_source(settings: CommonSettings, clock: Clock, random: Random, network
     elif callable(given):
         ask = _called(given)
     else:
-        raise ConfigError("sasl.oauthbearer.token must be a text, a Token, or a callable that gives one.")
+        raise ConfigError("sasl.oauthbearer.token must be a string, a Token, or a callable that returns one.")
     return TokenSource(settings, ask, clock, random)
 
 
@@ -111,7 +111,7 @@ def _is_kafkas(handler: Any) -> bool:
     if handler.rpartition(".")[2] == _KAFKAS_HANDLER:
         return True
     raise ConfigError(
-        f"sasl.login.callback.handler.class={handler} is a Java class: give a callable that returns a token."
+        f"sasl.login.callback.handler.class={handler} is a Java class. Set a callable that returns a token."
     )
 
 
@@ -134,7 +134,8 @@ def _called(given: Callable[[], Any]) -> Ask:
                 found = await found
         if not isinstance(found, str | Token):
             raise AuthenticationFailed(
-                f"The callable for OAUTHBEARER gave a {type(found).__name__}, and not a text or a Token."
+                f"The callable for OAUTHBEARER returned a {type(found).__name__} instead of a string or a "
+                "Token."
             )
         return as_token(found)
 

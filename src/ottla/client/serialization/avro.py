@@ -61,15 +61,15 @@ class Avro:
         try:
             found = self._avro.schemaless_reader(buffer, written, self._schema)
         except Exception as error:
-            raise SerializationError(f"Bytes of {topic} are not of their Avro schema: {error!r}") from error
+            raise SerializationError(f"Bytes of {topic} do not match their Avro schema: {error!r}") from error
         if buffer.tell() != len(data):
-            raise SerializationError(f"Bytes of {topic} go on after the end of the Avro value.")
+            raise SerializationError(f"Bytes of {topic} continue after the end of the Avro value.")
         return found
 
     def _writers(self, topic: str, data: bytes) -> Any:
         """The schema that the frame of a value names."""
         if len(data) < _FRAME.size or data[0] != 0:
-            raise SerializationError(f"Bytes of {topic} do not begin with the id of a schema.")
+            raise SerializationError(f"Bytes of {topic} do not begin with a schema id.")
         number = _FRAME.unpack_from(data)[1]
         if number not in self._written:
             self._written[number] = self._parsed(self._looked_up(topic, number))
@@ -82,7 +82,7 @@ class Avro:
             return (self._schemas or {})[number]
         except Exception as error:
             raise SerializationError(
-                f"The schema {number} of a value of {topic} was not found: {error!r}"
+                f"Schema {number} of a value of {topic} was not found: {error!r}"
             ) from error
 
     def _parsed(self, schema: Schema) -> Any:
@@ -90,4 +90,4 @@ class Avro:
             plain: Any = json.loads(schema) if isinstance(schema, str) and schema[:1] in '{["' else schema
             return self._avro.parse_schema(plain)
         except Exception as error:
-            raise ConfigError(f"This is no Avro schema: {error!r}") from error
+            raise ConfigError(f"Invalid Avro schema: {error!r}") from error

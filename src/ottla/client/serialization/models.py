@@ -47,13 +47,13 @@ def _plain(value: Any) -> Any:
     for kind, write in _WRITERS.items():
         if isinstance(value, kind):
             return write(value)
-    raise TypeError(f"a {type(value).__name__} has no form in JSON")
+    raise TypeError(f"cannot write a {type(value).__name__} as JSON")
 
 
 def _key(name: Any) -> str:
     plain = _plain(name)
     if not isinstance(plain, str):
-        raise TypeError(f"the key {name!r} of a dict is no text")
+        raise TypeError(f"the dict key {name!r} is not a string")
     return plain
 
 
@@ -102,7 +102,7 @@ def _dataclass(kind: Any, value: Any, path: str, depth: int) -> Any:
     try:
         return kind(**given)
     except TypeError as error:
-        raise ValueError(f"{path or 'it'} is no {kind.__name__}: {error}") from error
+        raise ValueError(f"{path or 'it'} is not a {kind.__name__}: {error}") from error
 
 
 def _simple(kind: type, value: Any, path: str) -> Any:
@@ -116,9 +116,9 @@ def _simple(kind: type, value: Any, path: str) -> Any:
     read = _READERS.get(kind)
     if read is not None:
         try:
-            return read(_checked(isinstance(value, str), value, value, f"a text for {kind.__name__}", path))
+            return read(_checked(isinstance(value, str), value, value, f"a string for {kind.__name__}", path))
         except (ValueError, ArithmeticError) as error:
-            raise ValueError(f"{path or 'it'} is no {kind.__name__}: {value!r}") from error
+            raise ValueError(f"{path or 'it'} is not a {kind.__name__}: {value!r}") from error
     fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
     return _checked(fits, value, value, f"a {kind.__name__}", path)
 
@@ -174,5 +174,5 @@ def _union(arguments: tuple[Any, ...], value: Any, path: str, depth: int) -> Any
 
 def _checked(fits: bool, result: Any, value: Any, wanted: str, path: str) -> Any:
     if not fits:
-        raise ValueError(f"{path or 'it'} must be {wanted}, and is {value!r:.50}")
+        raise ValueError(f"{path or 'it'} must be {wanted}, not {value!r:.50}")
     return result

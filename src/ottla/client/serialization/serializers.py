@@ -49,14 +49,16 @@ class Text:
             return value.encode(self._encoding)
         except UnicodeEncodeError as error:
             raise SerializationError(
-                f"A text for {topic} cannot be written as {self._encoding}: {error}."
+                f"Cannot encode a string for {topic} as {self._encoding}: {error}."
             ) from error
 
     def deserialize(self, topic: str, data: bytes, headers: Headers, /) -> str:
         try:
             return data.decode(self._encoding)
         except UnicodeDecodeError as error:
-            raise SerializationError(f"Bytes of {topic} are no text in {self._encoding}: {error}.") from error
+            raise SerializationError(
+                f"Bytes of {topic} are not text in {self._encoding}: {error}."
+            ) from error
 
 
 class Raw:
@@ -93,7 +95,7 @@ class Number(Generic[T]):
     def deserialize(self, topic: str, data: bytes, headers: Headers, /) -> T:
         if len(data) != self._struct.size:
             raise SerializationError(
-                f"A {self._name} has {self._struct.size} bytes, and these of {topic} are {len(data)}."
+                f"A {self._name} has {self._struct.size} bytes, but a value of {topic} has {len(data)}."
             )
         found: T = self._struct.unpack(data)[0]
         return found
@@ -111,7 +113,7 @@ class Uuid:
         try:
             return UUID(data.decode("ascii"))
         except ValueError as error:
-            raise SerializationError(f"Bytes of {topic} are no UUID.") from error
+            raise SerializationError(f"Bytes of {topic} are not a UUID.") from error
 
 
 class Json:
@@ -122,13 +124,13 @@ class Json:
             text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
             return text.encode()
         except (TypeError, ValueError) as error:
-            raise SerializationError(f"A value for {topic} cannot be written as JSON: {error}.") from error
+            raise SerializationError(f"Cannot write a value for {topic} as JSON: {error}.") from error
 
     def deserialize(self, topic: str, data: bytes, headers: Headers, /) -> Any:
         try:
             return json.loads(data)
         except ValueError as error:
-            raise SerializationError(f"Bytes of {topic} are no JSON: {error}.") from error
+            raise SerializationError(f"Bytes of {topic} are not JSON: {error}.") from error
 
 
 class Model(Generic[T]):
@@ -136,7 +138,7 @@ class Model(Generic[T]):
 
     def __init__(self, kind: type[T]) -> None:
         if not is_model(kind):
-            raise ConfigError(f"{kind.__name__} is no dataclass, pydantic model or msgspec Struct.")
+            raise ConfigError(f"{kind.__name__} is not a dataclass, pydantic model or msgspec Struct.")
         self._kind = kind
         self._encode, self._decode = _model_ways(kind)
 
@@ -147,14 +149,14 @@ class Model(Generic[T]):
             return self._encode(value)
         except (TypeError, ValueError) as error:
             raise SerializationError(
-                f"A {self._kind.__name__} for {topic} cannot be written as JSON: {error}"
+                f"Cannot write a {self._kind.__name__} for {topic} as JSON: {error}"
             ) from error
 
     def deserialize(self, topic: str, data: bytes, headers: Headers, /) -> T:
         try:
             found: T = self._decode(data)
         except (TypeError, ValueError) as error:
-            raise SerializationError(f"Bytes of {topic} are no {self._kind.__name__}: {error}") from error
+            raise SerializationError(f"Bytes of {topic} are not a {self._kind.__name__}: {error}") from error
         return found
 
 
@@ -165,7 +167,7 @@ class Nothing:
         raise _wrong(topic, value, "None")
 
     def deserialize(self, topic: str, data: bytes, headers: Headers, /) -> None:
-        raise SerializationError(f"There should be nothing in {topic}, and these are {len(data)} bytes.")
+        raise SerializationError(f"A void value of {topic} must be empty, but has {len(data)} bytes.")
 
 
 class Boolean(Number[bool]):
@@ -176,12 +178,12 @@ class Boolean(Number[bool]):
 
     def deserialize(self, topic: str, data: bytes, headers: Headers, /) -> bool:
         if data not in (b"\x00", b"\x01"):
-            raise SerializationError(f"A boolean is one byte, 0 or 1: these of {topic} are not.")
+            raise SerializationError(f"A boolean of {topic} is not the single byte 0 or 1.")
         return data == b"\x01"
 
 
 def _wrong(topic: str, value: object, wanted: str) -> SerializationError:
-    return SerializationError(f"A value for {topic} must be {wanted}, and this is a {type(value).__name__}.")
+    return SerializationError(f"A value for {topic} must be {wanted}, not a {type(value).__name__}.")
 
 
 # Models -------------------------------------------------------------------------------------------------
@@ -301,5 +303,5 @@ def _short_name(setting: str, name: str, role: str) -> str:
     near = nearest(setting, _MAKERS)
     hint = f" Did you mean {near}?" if near else ""
     raise ConfigError(
-        f"{name}={setting} is not known: use one of {', '.join(_MAKERS)}, a Python class or a callable.{hint}"
+        f"Unknown {name}={setting}. Use one of {', '.join(_MAKERS)}, a Python class or a callable.{hint}"
     )

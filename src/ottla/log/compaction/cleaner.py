@@ -195,7 +195,7 @@ class Cleaner:
         try:
             self.cleaned[directory] = checkpoints.read(self._disk, path)
         except CheckpointError as error:
-            logger.warning("%s Cleaning starts over in this directory.", error)
+            logger.warning("%s Cleaning restarts in this directory.", error)
             self.cleaned[directory] = {}
 
     def cleaned_offset(self, partition: Partition, log: Log) -> int | None:
@@ -251,7 +251,9 @@ class Cleaner:
         self.cleaned.setdefault(directory_of(log), {})[partition] = offset
         if not log.config.is_deleted:
             logger.warning(
-                "%s: the cleaner's checkpoint does not fit, so it starts over at %d", log.name, offset
+                "%s: the cleaner checkpoint does not match the log; cleaning restarts at offset %d",
+                log.name,
+                offset,
             )
 
     def _compacted_logs(self) -> list[tuple[Partition, Log]]:
@@ -278,11 +280,11 @@ class Cleaner:
             self._on_disk_error(log, error)
             return
         if isinstance(error, KafkaStorageError):  # it was reported for its directory; a retry may succeed
-            logger.warning("%s was not compacted: %s", log.name, error)
+            logger.warning("Failed to compact %s: %s", log.name, error)
             return
         is_foreseen = isinstance(error, (OSError, KafkaError))
         logger.warning(
-            "%s is not compacted again until a restart, because compacting it failed: %s",
+            "Failed to compact %s, which is not compacted again until a restart: %s",
             log.name,
             error if is_foreseen else f"{type(error).__name__}: {error}",
             exc_info=None if is_foreseen else error,
@@ -313,14 +315,14 @@ class Cleaner:
             await self._clean(job)
             await self.set_cleaned(directory_of(job.log), {job.partition: job.report.end_offset})
         except CleaningAborted:
-            logger.info("the cleaning of %s is aborted", job.log.name)
+            logger.info("Aborted the cleaning of %s", job.log.name)
             return False
         except Exception as error:
             if isinstance(error, OSError) or not self._is_outdated(job):
                 self._handle(job.partition, job.log, error)
             else:
                 logger.warning(
-                    "The cleaning of %s failed; its log has changed meanwhile", job.log.name, exc_info=error
+                    "Cleaning of %s failed because its log changed meanwhile", job.log.name, exc_info=error
                 )
             return False
         finally:
@@ -334,7 +336,7 @@ class Cleaner:
     def _announce(self, report: CleaningReport) -> None:
         self.last = report
         logger.info(
-            "%s is clean up to offset %d (before: %d): kept %d of %d bytes and %d of %d records, in %.1f s",
+            "Cleaned %s up to offset %d (before: %d): kept %d of %d bytes and %d of %d records, in %.1f s",
             report.name,
             report.end_offset,
             report.first_dirty_offset,

@@ -47,7 +47,7 @@ class DiskErrors:
         """Handle an error of `log`; the error to respond with."""
         partition = (log.topic, log.partition)
         if self._hosted.logs.get(partition) is not log and self._hosted.futures.get(partition) is not log:
-            return KafkaStorageError(f"The log of {log.name} is no longer served here: {error}.")
+            return KafkaStorageError(f"The log of {log.name} is no longer hosted here: {error}.")
         directory = self._hosted.directory_of(log)
         if isinstance(error, LogDamaged):
             logger.error("%s: %s", log.name, error)
@@ -59,7 +59,7 @@ class DiskErrors:
             self.note_failure(directory, error)
         if directory.online and error.errno in DISK_FULL:
             return KafkaStorageError(
-                f"The disk of {directory.path} is full, so {log.name} takes no records until there is room."
+                f"The disk of {directory.path} is full: {log.name} rejects appends until space is free."
             )
         return KafkaStorageError(f"Disk error in {log.directory}: {error}.")
 
@@ -76,7 +76,7 @@ class DiskErrors:
         """A full disk or a lack of descriptors passes; any other error takes the directory offline."""
         if error.errno in DISK_FULL:
             if not directory.full:
-                logger.error("The disk of %s is full: writes are refused until there is room", directory.path)
+                logger.error("The disk of %s is full: rejecting appends until space is free", directory.path)
             directory.full = True
         elif error.errno in OUT_OF_RESOURCES:
             logger.error("%s: %s (raise the limit of open files of this process)", directory.path, error)

@@ -85,7 +85,7 @@ class LogCreation:
             logger.info("Created log for partition %s in %s", name_of(key), log.directory)
             return log
         raise KafkaStorageError(
-            f"No log directory can take {name_of(key)}. Tried: {', '.join(tried) or 'none'}."
+            f"No log directory can host {name_of(key)}. Tried: {', '.join(tried) or 'none'}."
         )
 
     def _candidates(self, key: Partition, directory_id: bytes | None) -> list[LogDirectory]:

@@ -200,7 +200,7 @@ class LogDirectories:
                     self.hosted.by_path(found.path), checkpoints.RECOVERY_POINTS
                 )
         if not any(directory.online for directory in self.directories):
-            raise DirectoryError(f"No log directory is left: {self.directories[-1].failure}.")
+            raise DirectoryError(f"All log directories are offline: {self.directories[-1].failure}.")
         elapsed_ms = (self._clock.monotonic() - started) * 1000
         logger.info("Loaded %d logs in %d ms", len(self.logs) + len(self.futures), elapsed_ms)
 
@@ -387,7 +387,7 @@ class LogDirectories:
         except OSError as error:
             failures = [error]
         if failures:
-            logger.error("%s is not left clean: %s", directory.path, failures[0])
+            logger.error("Cannot mark %s as cleanly shut down: %s", directory.path, failures[0])
             return
         are_written = [await self._checkpoint_writer.write(directory, name) for name in _CHECKPOINTS]
         if not all(are_written):
@@ -398,7 +398,7 @@ class LogDirectories:
             marker = f"{directory.path}/{CLEAN_SHUTDOWN}"
             await outlast(self._disk, self._disk.replace, marker, format_clean_shutdown(broker_epoch))
         except OSError as error:
-            logger.error("%s is not left clean: %s", directory.path, error)
+            logger.error("Cannot mark %s as cleanly shut down: %s", directory.path, error)
 
     def _release(self) -> None:
         for directory in (*self.directories, self._metadata_directory):

@@ -96,12 +96,14 @@ def open_directories(
             metas[directory.path] = _claim(disk, directory, metadata)
         except OSError as error:
             if directory is metadata:
-                raise DirectoryError(f"The metadata log directory cannot be used: {error}.") from error
+                raise DirectoryError(f"Cannot use the metadata log directory: {error}.") from error
             _refuse_without_resources(directory, error)
             logger.error("The log directory %s is offline: %s", directory.path, error)
             directory.fail(str(error))
     if not any(directory.online for directory in directories):
-        raise DirectoryError(f"None of log.dirs can be used; the last failure: {directories[-1].failure}.")
+        raise DirectoryError(
+            f"No directory of log.dirs is usable; the last failure: {directories[-1].failure}."
+        )
     known = {path: meta for path, meta in metas.items() if meta is not None}
     if not known:
         raise DirectoryError(
@@ -111,7 +113,7 @@ def open_directories(
     verify_meta(known, cluster_id=cluster_id, node_id=node_id)
     named = cluster_id or next((meta.cluster_id for meta in known.values() if meta.cluster_id), None)
     if named is None:
-        raise DirectoryError(f"No {META_PROPERTIES} gives a cluster.id: format the directories.")
+        raise DirectoryError(f"No {META_PROPERTIES} contains a cluster.id. Format the directories.")
     taken = {meta.directory_id for meta in known.values() if meta.directory_id is not None}
     for directory in everyone:
         if directory.online:
@@ -127,7 +129,7 @@ def _refuse_duplicates(directories: Sequence[LogDirectory]) -> None:
     paths = [directory.path for directory in directories]
     for path in paths:
         if paths.count(path) > 1:
-            raise DirectoryError(f"log.dirs names {path} twice.")
+            raise DirectoryError(f"log.dirs contains {path} twice.")
 
 
 def _claim(disk: Disk, directory: LogDirectory, metadata: LogDirectory) -> MetaProperties | None:
@@ -142,7 +144,8 @@ def _claim(disk: Disk, directory: LogDirectory, metadata: LogDirectory) -> MetaP
     if directory is not metadata and disk.exists(f"{path}/{METADATA_LOG}"):
         raise DirectoryError(
             f"Found unexpected metadata location in data directory `{path}/{METADATA_LOG}` (the configured "
-            f"metadata directory is {metadata.path}): set metadata.log.dir to where it is."
+            f"metadata directory is {metadata.path}). Set metadata.log.dir to the directory that contains "
+            "it."
         )
     return read_meta(disk, path)
 
@@ -164,6 +167,6 @@ def _refuse_without_resources(directory: LogDirectory, error: OSError) -> None:
     """A lack of descriptors is no fault of the directory, so it does not go offline: the start fails."""
     if error.errno in OUT_OF_RESOURCES:
         raise DirectoryError(
-            f"{directory.path} cannot be used: {error}. Raise the limit of open files of this process, and "
+            f"Cannot use {directory.path}: {error}. Raise the limit of open files of this process, and "
             "start it again."
         ) from error

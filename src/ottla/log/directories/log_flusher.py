@@ -149,7 +149,7 @@ class LogFlusher:
             return
         if usable >= _ROOM_BYTES:
             directory.full = False
-            logger.info("The disk of %s has room again: %d bytes", directory.path, usable)
+            logger.info("The disk of %s has free space again: %d bytes", directory.path, usable)
 
     async def sync_new_logs(self) -> None:
         """Sync all new logs, so that they survive a power loss."""

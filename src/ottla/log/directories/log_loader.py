@@ -99,7 +99,7 @@ def survey(disk: Disk, found: SurveyedDirectory) -> SurveyedDirectory:
     found.is_contiguous = found.recovery_points.pop(checkpoints.CONTIGUOUS, None) is not None
     found.log_starts = _read(disk, f"{path}/{checkpoints.LOG_STARTS}", "Deleted records may come back")
     found.high_watermarks = _read(disk, f"{path}/{checkpoints.HIGH_WATERMARKS}", "High watermarks start low")
-    found.cleaned = _read(disk, f"{path}/{checkpoints.CLEANED}", "Cleaning starts over in this directory")
+    found.cleaned = _read(disk, f"{path}/{checkpoints.CLEANED}", "Cleaning restarts in this directory")
     found.to_load.clear()
     found.to_delete.clear()
     for name in disk.list(path):
@@ -108,11 +108,13 @@ def survey(disk: Disk, found: SurveyedDirectory) -> SurveyedDirectory:
             continue
         named = parse_name(name)
         if named is None:
-            logger.warning("%s is not the directory of a log: ignoring it", directory)
+            logger.warning("Ignoring %s, which is not a partition directory", directory)
         elif named.kind is Kind.DELETED:
             found.to_delete.append(directory)
         elif named.kind is Kind.STRAY:
-            logger.warning("%s belongs to no topic: look at it, then delete it or rename it back", directory)
+            logger.warning(
+                "%s is stray: no topic contains it. Inspect it, then delete it or rename it back", directory
+            )
         else:
             found.to_load.append((named.partition, named.kind, name))
     return found
@@ -161,19 +163,19 @@ class Loading:
             try:
                 log = self._load(partition, directory)
             except (LogDamaged, DirectoryError) as error:
-                logger.error("%s cannot be served: %s", directory, error)
+                logger.error("Cannot serve %s: %s", directory, error)
                 found.damaged.append((partition, kind, name, str(error)))
             except OSError as error:
                 if error.errno in OUT_OF_RESOURCES:
                     why = f"{error}. Raise the limit of open files of this process, and start it again."
-                    logger.error("%s cannot be served: %s", directory, why)
+                    logger.error("Cannot serve %s: %s", directory, why)
                     found.damaged.append((partition, kind, name, why))
                     continue
                 found.failure = error
                 found.to_load.append((partition, kind, name))
                 return
             except Exception as error:
-                logger.exception("%s cannot be served", directory)
+                logger.exception("Cannot serve %s", directory)
                 why = f"loading it failed unexpectedly: {error!r}"
                 found.damaged.append((partition, kind, name, why))
             else:

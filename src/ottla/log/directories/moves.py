@@ -110,14 +110,15 @@ class Moves:
         if log is None:
             self._hosted.preferred[partition] = path
             raise ReplicaNotAvailable(
-                f"{name_of(partition)} is not on this node; if it is created, it will be in {path}."
+                f"This node does not host {name_of(partition)}; if it is created here, it will be placed in "
+                f"{path}."
             )
         if future is not None or self._hosted.directory_of(log) is directory:
             return
         offline = [other.path for other in self._hosted.directories if not other.online]
         if offline:
             raise KafkaStorageError(
-                f"{name_of(partition)} is not moved while {', '.join(offline)} is offline."
+                f"Cannot move {name_of(partition)} while {', '.join(offline)} is offline."
             )
         name = self._hosted.marked_name(partition, Kind.FUTURE)
         try:
@@ -137,7 +138,7 @@ class Moves:
                     raise KafkaStorageError(f"Log directory {path} is offline")
                 if directory.cordoned:
                     raise InvalidReplicaAssignment(
-                        f"Log directory {path} is cordoned: it takes no new replicas."
+                        f"Log directory {path} is cordoned: it accepts no new replicas."
                     )
                 return directory
         raise LogDirNotFound(f"Log dir {path} is not found in the config.")
@@ -198,7 +199,7 @@ class Moves:
             except OSError as error:
                 self._errors.storage_error(future, error)
             except KafkaStorageError as error:  # of a flush, which has handled it
-                logger.error("moving %s to %s failed for now: %s", log.name, future.directory, error)
+                logger.error("Moving %s to %s failed, will retry: %s", log.name, future.directory, error)
             except Exception as error:  # noqa: BLE001 - it affects this move alone
                 self._call_off(partition, log, future, error)
         return is_busy
@@ -208,7 +209,7 @@ class Moves:
         if self._hosted.futures.get(partition) is not future or self._hosted.logs.get(partition) is future:
             self._errors.failures.note("move", log.name, cause)
             return
-        logger.error("%s cannot be moved to %s: %s", log.name, future.directory, cause)
+        logger.error("Cannot move %s to %s: %s", log.name, future.directory, cause)
         self.cancel(partition)
         self._removal.mark(future)
 
@@ -256,7 +257,7 @@ class Moves:
     def _move_start(self, log: Log, future: Log) -> None:
         offset = min(log.log_start_offset, future.high_watermark)
         if offset > future.log_start_offset:
-            future.increase_log_start_offset(offset, "as in the log it was copied from")
+            future.increase_log_start_offset(offset, "the log it was copied from starts there")
 
     def _is_current(self, partition: Partition, log: Log, future: Log) -> bool:
         is_same = self._hosted.logs.get(partition) is log and self._hosted.futures.get(partition) is future
@@ -327,7 +328,7 @@ class Moves:
                     cleaned
                 )
                 self._cleaner.cleaned[self._hosted.directory_of(log).path].pop(partition, None)
-            logger.info("%s is now in %s", log.name, future.directory)
+            logger.info("Moved %s to %s", log.name, future.directory)
             self._removal.mark(log)
         finally:
             if self._on_moved is not None:

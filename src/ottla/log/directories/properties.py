@@ -48,11 +48,11 @@ def parse_meta(text: str, path: str) -> MetaProperties:
         raise DirectoryError(f"{path} is damaged, {error}: {_CURE}.") from error
     if entries.keys().isdisjoint(("version", "broker.id")):
         # Kafka accepts such a file as version 0 without a node, but a truncated file looks the same.
-        raise DirectoryError(f"{path} does not give its version: {_CURE}.")
+        raise DirectoryError(f"{path} contains no version: {_CURE}.")
     version = entries.get("version", "0").strip()
     if version not in _VERSIONS:
         raise DirectoryError(
-            f"{path} has version {version[:40]}, and only 0 and 1 are known: use a newer release."
+            f"{path} has version {version[:40]}, but only 0 and 1 are supported. Use a newer release."
         )
     node_key = "broker.id" if version == "0" else "node.id"
     cluster_id = entries.get("cluster.id")
@@ -60,10 +60,10 @@ def parse_meta(text: str, path: str) -> MetaProperties:
     if version != "0":
         for key, value in (("cluster.id", cluster_id), (node_key, node_id)):
             if not value:
-                raise DirectoryError(f"{path} does not give {key}: {_CURE}.")
+                raise DirectoryError(f"{path} contains no {key}: {_CURE}.")
     if node_id is not None and not _is_node_id(node_id):
         raise DirectoryError(
-            f"{path} gives {node_key}={node_id[:40]}, which is not a whole number from 0 on: {_CURE}."
+            f"{path} contains {node_key}={node_id[:40]}, which is not a non-negative integer: {_CURE}."
         )
     directory_id = None
     if "directory.id" in entries:
@@ -71,8 +71,8 @@ def parse_meta(text: str, path: str) -> MetaProperties:
             directory_id = uuid.from_text(entries["directory.id"])
         except ValueError as error:
             raise DirectoryError(
-                f"{path} gives a directory.id that is not valid: {error} "
-                "Remove that line, and the directory gets a fresh id."
+                f"{path} contains an invalid directory.id: {error} Remove that line, and the node generates "
+                "a new one."
             ) from error
     return MetaProperties(
         cluster_id=cluster_id,
@@ -147,14 +147,14 @@ def _claim_directory_id(identifier: bytes, directory: str, owners: dict[bytes, s
     text = uuid.to_text(identifier)
     if uuid.is_reserved(identifier):
         raise DirectoryError(
-            f"{directory}/{META_PROPERTIES} gives the reserved directory.id {text}: remove that line, "
-            "and the directory gets a fresh id."
+            f"{directory}/{META_PROPERTIES} contains the reserved directory.id {text}. Remove that line, "
+            "and the node generates a new one."
         )
     owner = owners.setdefault(identifier, directory)
     if owner != directory:
         raise DirectoryError(
-            f"Duplicate directory ID {text} found. It was the ID of {owner}, but also of {directory}: "
-            "one looks like a copy of the other, so take one out of log.dirs."
+            f"Duplicate directory ID {text} found. It was the ID of {owner}, but also of {directory}. One "
+            "is probably a copy of the other; remove one from log.dirs."
         )
 
 
@@ -189,7 +189,9 @@ def parse_partition_metadata(text: str, path: str) -> bytes:
     words = [line.split() for line in text.splitlines()[:2]]
     keys = [line[0] for line in words if len(line) == 2]
     if keys != ["version:", "topic_id:"] or not (words[0][1].isascii() and words[0][1].isdigit()):
-        raise DirectoryError(f"{path} is damaged: its lines are not `version: 0` and `topic_id: <id>`.")
+        raise DirectoryError(
+            f"{path} is damaged: it must contain the lines `version: 0` and `topic_id: <id>`."
+        )
     try:
         topic_id = uuid.from_text(words[1][1])
     except ValueError as error:

@@ -116,11 +116,11 @@ class Startup:
                 if error.errno not in OUT_OF_RESOURCES:
                     self._errors.take_offline(directory, error)
                     return None
-                logger.error("Could not survey %s, attempt %d: %s", directory.path, attempt, error)
+                logger.error("Failed to list the logs of %s (attempt %d): %s", directory.path, attempt, error)
                 failure = error
             await asyncio.sleep(_SURVEY_PAUSE_S)
         raise DirectoryError(
-            f"{directory.path} cannot be read: {failure}. Raise the limit of open files of this process, and "
+            f"Cannot read {directory.path}: {failure}. Raise the limit of open files of this process, and "
             "start it again."
         )
 
@@ -166,7 +166,7 @@ class Startup:
             is_longer = _extent(log) > _extent(other)
             winner, loser = (log, other) if is_longer else (other, log)
             logger.error(
-                "%s and %s hold the same partition; the first stays", winner.directory, loser.directory
+                "%s and %s contain the same partition; keeping the first", winner.directory, loser.directory
             )
             table[partition] = winner
             self._removal.mark(loser, Kind.STRAY)

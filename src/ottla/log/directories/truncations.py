@@ -182,9 +182,7 @@ class Truncations:
             names.append(checkpoints.LOG_STARTS)
         for name in names:
             if not await self._checkpoint_writer.write(directory, name):
-                raise KafkaStorageError(
-                    f"{log.name} was truncated, but {directory.path}/{name} could not be written."
-                )
+                raise KafkaStorageError(f"Truncated {log.name}, but could not write {directory.path}/{name}.")
 
     async def _sync(self, log: Log, *, is_patient: bool) -> None:
         while True:

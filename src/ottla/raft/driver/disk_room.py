@@ -30,5 +30,5 @@ class DiskRoom:
         """Wait before the retry of a write that failed with this error."""
         if not self.is_lacking:
             self.is_lacking = True
-            logger.error("The metadata log cannot be written for now, retrying: %s", error)
+            logger.error("Cannot write the metadata log, retrying: %s", error)
         await asyncio.sleep(RETRY_SECONDS)

@@ -244,7 +244,7 @@ class Driver(Generic[_T]):
     async def _completed(self) -> None:
         """Wait until all effects so far are carried out, and on disk where they must be."""
         if self.failure.done():
-            raise KafkaStorageError("The metadata log failed; this node is going down.")
+            raise KafkaStorageError("The metadata log failed; this node is shutting down.")
         await self._effects.completed()
 
     def _on_leader_changed(self, effect: LeaderChanged) -> None:
@@ -252,7 +252,7 @@ class Driver(Generic[_T]):
             logger.info("No leader of the quorum is known in epoch %d.", effect.epoch)
             if effect.epoch >= EPOCH_MAX:
                 logger.critical(
-                    "Epoch %d is the last: no leader can be elected any more. Restore the quorum-state "
+                    "Epoch %d is the highest: no leader can be elected any more. Restore the quorum-state "
                     "files of the controllers from a backup.",
                     effect.epoch,
                 )
@@ -332,7 +332,7 @@ class Driver(Generic[_T]):
         appended during a flush share the next one.
         """
         if self.failure.done():
-            raise KafkaStorageError("The metadata log failed; this node is going down.")
+            raise KafkaStorageError("The metadata log failed; this node is shutting down.")
         return self._leader_log.append(values, records)
 
     def upgrade_kraft_version(self, level: int) -> None:
@@ -412,13 +412,13 @@ class Driver(Generic[_T]):
             self._effects.fail(KafkaStorageError(str(error)))
             return
         if isinstance(error, OSError):
-            text = f"The metadata log in {self.journal.store.directory} cannot be read or written: {error}"
+            text = f"Cannot read or write the metadata log in {self.journal.store.directory}: {error}"
             logger.critical("%s", text)
         elif isinstance(error, DivergedBelowCommit):
             text = str(error)
             logger.critical("%s", text)
         else:
-            text = f"What was committed to the metadata log could not be applied: {error}"
+            text = f"Failed to apply committed metadata: {error}"
             logger.critical("%s", text, exc_info=error)
         self.failure.set_exception(KafkaStorageError(text))
         self.failure.exception()  # asyncio reports no unretrieved exception; whoever awaits it still gets it
@@ -456,8 +456,9 @@ class UnsupportedQuorum(RuntimeError):
     def __init__(self, voters: Sequence[int], node_id: int) -> None:
         if voters:
             text = (
-                f"Node {node_id} is one of the voters {', '.join(map(str, voters))} and, by process.roles, "
-                "no controller. Add controller there, or take the node from controller.quorum.voters."
+                f"Node {node_id} is one of the voters {', '.join(map(str, voters))}, but process.roles does "
+                "not contain controller. Add controller to process.roles, or remove the node from "
+                "controller.quorum.voters."
             )
         else:
             text = (
@@ -471,5 +472,5 @@ def _close(log: Log, is_clean: bool) -> None:
     try:
         log.close(clean=is_clean)
     except OSError as error:
-        logger.error("The metadata log was not closed cleanly, the next start scans it: %s", error)
+        logger.error("Failed to close the metadata log cleanly; the next start will scan it: %s", error)
         log.close(clean=False)

@@ -32,7 +32,7 @@ class DivergedBelowCommit(RuntimeError):
         super().__init__(
             f"The controller's log diverges from offset {offset} on, although everything below "
             f"{high_watermark} was committed: its data was lost or replaced. Restore the controller's "
-            "metadata directory, or format this node anew for the new cluster."
+            "metadata directory, or reformat this node for the new cluster."
         )
 
 

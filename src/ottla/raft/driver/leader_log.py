@@ -71,7 +71,7 @@ class LeaderLog(Generic[_T]):
             raise NotLeader
         if self._storage.room.is_lacking:
             raise KafkaStorageError(
-                f"The disk of {self._storage.journal.directory} is full: no metadata can change."
+                f"The disk of {self._storage.journal.directory} is full: metadata cannot change."
             )
         now_ms = self._clock.now_ms()
         base_offset, epoch = self.next_offset, self._replica.epoch
@@ -82,7 +82,8 @@ class LeaderLog(Generic[_T]):
         )
         if len(content) > self._batch_bytes_max:
             raise RecordListTooLarge(
-                f"The change takes {len(content)} bytes of metadata; a batch holds {self._batch_bytes_max}."
+                f"The change needs {len(content)} bytes of metadata, but a batch holds only "
+                f"{self._batch_bytes_max}."
             )
         self._enqueue(content, len(values), epoch, now_ms, records)
         return self.next_offset - 1

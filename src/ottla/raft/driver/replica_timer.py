@@ -77,7 +77,7 @@ class ReplicaTimer:
         if late_ms >= LATE_WARNING_MS:
             logger.warning(
                 "A timer of the quorum fired %d ms late: the process was suspended or its event loop was "
-                "blocked. The other replicas get more time.",
+                "blocked. Extending the timeouts of the other replicas.",
                 late_ms,
             )
         is_working = self._work_count > 0 and isinstance(role, Follower)

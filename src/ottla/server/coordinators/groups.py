@@ -98,4 +98,4 @@ def hosted_partitions(broker: Broker, topic: str) -> list[HostedPartition]:
 
 
 def _no_effects(_index: int, effect: Any) -> None:
-    raise AssertionError(f"groups have no effects, and got {effect!r}")
+    raise AssertionError(f"groups have no effects, but got {effect!r}")

@@ -59,7 +59,7 @@ def handle(
 def _move(broker: Broker, topic: str, index: int, path: str, *, is_told: bool) -> ErrorCode:
     try:
         if len(f"{topic}-{index}") + _SUFFIX_LENGTH > FILE_NAME_LENGTH_MAX:
-            raise InvalidTopicException(f"The topic's name is too long to be moved: {topic}")
+            raise InvalidTopicException(f"The topic name is too long for a move: {topic}")
         broker.directories.move(topic, index, path)
     except KafkaError as error:
         if is_told:

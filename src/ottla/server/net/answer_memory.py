@@ -114,7 +114,7 @@ class AnswerMemory:
                 slow.append(debtor)
         for debtor in slow:
             debtor.close(
-                f"it took an answer at less than {SLOW_BYTES_PER_S} bytes per second while others waited "
+                f"it read a response at less than {SLOW_BYTES_PER_S} bytes per second while others waited "
                 "for memory"
             )
         self._watch()

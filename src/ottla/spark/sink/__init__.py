@@ -110,9 +110,11 @@ def write(
         parse(_named(topic, bootstrap_servers, transactional_id, client, options), needs_id=False)
     )
     if not chosen.is_exactly_once:
-        raise OptionError('This writes in a transaction; at-least-once is for df.write.format("ottla").')
+        raise OptionError(
+            'write() always uses a transaction. For at-least-once delivery use df.write.format("ottla").'
+        )
     if is_remote():
-        raise OptionError('Over Spark Connect a frame is written with df.write.format("ottla").')
+        raise OptionError('Over Spark Connect, use df.write.format("ottla").')
     return BatchSink(chosen).write_all(frame)
 
 

@@ -214,18 +214,19 @@ class SharedTransaction:
             if batch_id and not options.accepts_missing_marker and not options.take_over:
                 self.close()
                 raise MarkerMissing(
-                    f"The query is at batch {batch_id}, and the group {options.marker_group} knows of none "
-                    f"before it: is transactionalId={self._id} new, or was the query down for longer than "
-                    "the brokers keep offsets (offsets.retention.minutes)? If the batch before was written, "
-                    "start it with missingMarker=accept."
+                    f"The query is at batch {batch_id}, but the group {options.marker_group} has no marker "
+                    f"of an earlier batch. Is transactionalId={self._id} new, or was the query down for "
+                    "longer than the brokers keep offsets (offsets.retention.minutes)? If the previous "
+                    "batch was written, start the query with missingMarker=accept."
                 )
             return False
         if batch_id < marker.batch_id:
             self.close()
             raise OtherQuery(
-                f"The checkpoint is behind the topic: it is at batch {batch_id}, and batch {marker.batch_id} "
-                f"was written under {self._id}. Was an old checkpoint put back? With a new transactionalId "
-                "the query goes on from it and writes again what was written since."
+                f"The checkpoint is older than the topic: the query is at batch {batch_id}, but batch "
+                f"{marker.batch_id} was already written under {self._id}. Was an old checkpoint restored? "
+                "With a new transactionalId, the query continues from this checkpoint and writes the later "
+                "batches again."
             )
         return batch_id == marker.batch_id
 

@@ -102,7 +102,7 @@ class Nemesis:
         await asyncio.gather(*(self.start_until_serving(node) for node in world.nodes.values()))
         while self.repairs:
             await self.repairs.pop()()
-        world.note("nemesis", "everything is mended")
+        world.note("nemesis", "all faults are healed")
 
     async def start_until_serving(self, node: SimulatedNode) -> None:
         """Start a node, repeatedly if necessary, until it serves."""

@@ -100,7 +100,7 @@ class SimulatedNode:
         """Give it an empty disk, formatted as `kafka-storage format` does."""
         from ottla.server.formatter import format_directories
 
-        assert self.process is None, f"{self.host} runs: stop or crash it first"
+        assert self.process is None, f"{self.host} is running: stop or crash it first"
         self._formatted += 1
         rng = stream(self.world.seed, self.host, "format", self._formatted)
         clock = SimulatedClock(self.world.loop.root, start=self.world.loop.start)
@@ -126,7 +126,7 @@ class SimulatedNode:
         """Start it and wait until it serves; raises ProcessDied if it dies before that."""
         from ottla.server.node import Node
 
-        assert self.process is None, f"{self.host} runs already"
+        assert self.process is None, f"{self.host} is already running"
         world = self.world
         self.life += 1
         process = self.process = Process(world.loop, f"{self.host}#{self.life}", self.host)
@@ -175,7 +175,7 @@ class SimulatedNode:
             stopped.cancel()
             if node.failure.done():
                 self.failure = repr(node.failure.exception())
-                self.world.note(self.host, f"cannot go on: {self.failure}")
+                self.world.note(self.host, f"fails: {self.failure}")
             await node.stop()
         except Exception as error:  # noqa: BLE001 - it ends the program
             self.failure = repr(error)

@@ -71,7 +71,7 @@ def _state(event: Event) -> object:
     """The colour that begins with an event; None: nothing is drawn from here on; _NONE: it is a mark."""
     if event.what in _STATES:
         return _STATES[event.what]
-    if event.what.startswith(("ends:", "cannot go on")):
+    if event.what.startswith(("ends:", "fails: ")):
         return None
     leads = _LEADS.match(event.what)
     if leads is not None:

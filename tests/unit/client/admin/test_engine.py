@@ -151,11 +151,11 @@ def test_retries_bound_the_number_of_tries() -> None:
 
 def test_an_api_that_no_broker_serves_is_told_as_unsupported() -> None:
     def answer(node: int, request: Any) -> Any:
-        raise UnsupportedVersion("host0:9092 serves no version of Metadata.")
+        raise UnsupportedVersion("host0:9092 supports no version of Metadata.")
 
     engine, _ = engine_of(answer)
 
-    with pytest.raises(UnsupportedVersion, match="host0:9092 serves no version of Metadata"):
+    with pytest.raises(UnsupportedVersion, match="host0:9092 supports no version of Metadata"):
         run(list_topics(engine))
 
 
@@ -313,7 +313,9 @@ def test_what_a_leader_is_too_old_for_names_it_and_the_version() -> None:
     outcome = run(list_offsets(engine, {key: OffsetSpec.MAX_TIMESTAMP}))[key]
 
     assert isinstance(outcome, UnsupportedVersion)
-    assert "host1:9092 (node 1) serves ListOffsets up to version 6, and this needs version 7" in str(outcome)
+    assert "host1:9092 (node 1) supports ListOffsets up to version 6, but this call needs version 7" in str(
+        outcome
+    )
 
 
 def test_a_time_before_all_times_is_asked_for_like_any_other() -> None:

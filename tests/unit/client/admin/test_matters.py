@@ -201,7 +201,7 @@ def test_resources_with_settings_are_listed_also_by_brokers_that_only_know_clien
 def test_a_broker_resource_must_be_a_number() -> None:
     engine, _ = engine_of(lambda node, request: None)
 
-    with pytest.raises(ValueError, match="no broker's id"):
+    with pytest.raises(ValueError, match="not a broker id"):
         run(configs.describe_configs(engine, [configs.ConfigResource(configs.ResourceType.BROKER, "x")]))
 
 

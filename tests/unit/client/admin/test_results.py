@@ -33,7 +33,7 @@ def test_all_raises_the_first_error_and_says_whose_it_is() -> None:
 
     with pytest.raises(NonEmptyGroup) as raised:
         results.all()
-    assert raised.value.__notes__ == ["This is the error of b; 2 of 3 failed."]
+    assert raised.value.__notes__ == ["Raised for b; 2 of 3 items failed."]
     assert Results({"a": None}).all() == {"a": None}
 
 

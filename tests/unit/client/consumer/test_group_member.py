@@ -100,7 +100,7 @@ def test_a_commit_that_waits_is_not_sent_after_its_partition_was_given_back(chan
         coordinator.first_answer.set_exception(RequestTimedOut("the answer was lost"))
         with pytest.raises(RequestTimedOut):
             await first
-        with pytest.raises(CommitFailed, match="given back"):
+        with pytest.raises(CommitFailed, match="was revoked"):
             await second
         await asyncio.gather(third, fourth)
         assert coordinator.sent == [(0, 5), (1, 6), (0, 6)]
@@ -149,7 +149,7 @@ def test_a_commit_that_waits_is_not_sent_by_another_membership_of_the_same_gener
         group.membership = another
         coordinator.first_answer.set_result(None)
         await first
-        with pytest.raises(CommitFailed, match="given back"):
+        with pytest.raises(CommitFailed, match="was revoked"):
             await second
         assert coordinator.sent == [(0, 5)]
 
@@ -164,7 +164,7 @@ def test_a_commit_that_waits_is_not_sent_after_the_member_has_left() -> None:
         await group.leave(None)
         coordinator.first_answer.set_result(None)
         await first
-        with pytest.raises(CommitFailed, match="given back"):
+        with pytest.raises(CommitFailed, match="was revoked"):
             await second
         await committing(group, T0, 30)  # by hand, as of no member
         assert coordinator.sent == [(0, 5), (0, -1)]

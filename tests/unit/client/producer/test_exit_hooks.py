@@ -181,7 +181,7 @@ producer.send(sys.argv[2], b"x").result()
 """
     done = end(program, broker.bootstrap_servers, "exit-transaction")
     assert done.returncode == 0, done.stderr
-    assert "The program ended within the transaction of at-exit" in done.stderr
+    assert "The program ended during the transaction of at-exit" in done.stderr
     admin = ottla.Admin(broker.bootstrap_servers)
     with admin:
         (found,) = admin.describe_transactions(["at-exit"]).values()

@@ -90,7 +90,7 @@ def test_a_commit_that_timed_out_is_called_again_for_its_result_and_nothing_else
             await producer.begin_transaction()
             await (await producer.send("t", b"x"))
             with Held(proxy, END_TXN):
-                with pytest.raises(TimedOut, match="calling it again"):
+                with pytest.raises(TimedOut, match="Call it again"):
                     await producer._core.transactions.commit(SHORT_MS)
                 for call in others:
                     with pytest.raises(TransactionStateError, match="commit_transaction"):

@@ -64,10 +64,10 @@ def test_an_own_context_takes_the_place_of_all_settings() -> None:
         ({"ssl_enabled_protocols": "SSLv3"}, "enabled.protocols"),
         ({"ssl_cipher_suites": "TLS_NULL_WITH_NOTHING"}, "cipher.suites"),
         ({"ssl_context": 5}, "ssl.context"),
-        ({"ssl_truststore_location": "/none/ca.pem"}, "ssl.truststore.location=/none/ca.pem cannot be read"),
+        ({"ssl_truststore_location": "/none/ca.pem"}, "Cannot read ssl.truststore.location=/none/ca.pem"),
         ({"ssl_truststore_certificates": "x", "ssl_truststore_location": "y"}, "not both"),
-        ({"ssl_truststore_certificates": "no pem"}, "no certificates"),
-        ({"ssl_keystore_key": "x"}, "belong together"),
+        ({"ssl_truststore_certificates": "no pem"}, "no readable certificates"),
+        ({"ssl_keystore_key": "x"}, "Set both"),
         ({"ssl_keystore_key": "x", "ssl_keystore_location": "y"}, "not both"),
         ({"ssl_keystore_key": "x", "ssl_keystore_certificate_chain": "y"}, "ssl.keystore.key"),
     ],
@@ -80,7 +80,7 @@ def test_settings_that_cannot_be_used_are_refused_by_name(settings: dict[str, ob
 def test_a_file_must_be_what_its_type_says(tmp_path: Path) -> None:
     file = tmp_path / "store"
     file.write_bytes(b"nothing")
-    for kind, told in (("PEM", "has no certificate"), ("BKS", "truststore.type=BKS"), ("PKCS12", "PKCS12")):
+    for kind, told in (("PEM", "no PEM certificate"), ("BKS", "truststore.type=BKS"), ("PKCS12", "PKCS12")):
         with pytest.raises(ConfigError, match=told):
             context_of(tls(ssl_truststore_location=str(file), ssl_truststore_type=kind))
 

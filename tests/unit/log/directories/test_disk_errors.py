@@ -95,7 +95,7 @@ def test_a_full_disk_refuses_writes_until_there_is_room(
         assert log.log_end_offset == 1
         assert directories.directories[0].online
         assert len(read_all(log)) == 1, "reads go on"
-        with pytest.raises(KafkaStorageError, match="No log directory can take"):
+        with pytest.raises(KafkaStorageError, match="No log directory can host"):
             directories.create("new", 0, TOPIC_ID)
         await directories.checkpoint_high_watermarks()
         assert node.offline == []
@@ -116,7 +116,7 @@ def test_a_full_disk_refuses_writes_until_there_is_room(
         await node.stop(again)
 
     run(test)
-    assert caplog.text.count("is full: writes are refused") == 2, "once for each directory"
+    assert caplog.text.count("is full: rejecting appends") == 2, "once for each directory"
 
 
 def test_a_lack_of_descriptors_takes_no_directory_offline(node: Node) -> None:

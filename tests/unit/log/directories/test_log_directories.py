@@ -294,5 +294,5 @@ def test_no_usable_directory_at_all_stops_the_start(node: Node, tmp_path: Path) 
     (tmp_path / "file").touch()
     node.options["metadata_path"] = node.paths[0]
     node.paths = [str(tmp_path / "file" / "x"), str(tmp_path / "file" / "y")]
-    with pytest.raises(DirectoryError, match=r"None of log\.dirs"):
+    with pytest.raises(DirectoryError, match=r"No directory of log\.dirs"):
         node.make().open(node_id=1)

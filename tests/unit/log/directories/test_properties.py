@@ -81,7 +81,7 @@ def test_a_missing_file_means_not_formatted(tmp_path: Path) -> None:
     write_meta(disk, str(tmp_path), meta(directory_id=ONE), 0)
     assert read_meta(disk, str(tmp_path)) == meta(directory_id=ONE)
     (tmp_path / META_PROPERTIES).write_bytes(b"")
-    with pytest.raises(DirectoryError, match="does not give its version: restore the file"):
+    with pytest.raises(DirectoryError, match="contains no version: restore the file"):
         read_meta(disk, str(tmp_path))
 
 

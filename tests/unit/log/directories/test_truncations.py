@@ -219,7 +219,7 @@ def test_a_truncation_is_pending_until_its_recovery_point_is_written(
     async def test() -> None:
         directories, log = await filled(node)
         node.disk.fail_on("replace", checkpoints.RECOVERY_POINTS, code)
-        with pytest.raises(KafkaStorageError, match="could not be written"):
+        with pytest.raises(KafkaStorageError, match="could not write"):
             await directories.truncate_to(log, 10)
         await directories.flush_due()
         assert log.truncations_pending

@@ -195,7 +195,7 @@ def fail_to_read(*_: object, **__: object) -> Any:
 
 @pytest.mark.parametrize(
     "error",
-    [OSError(errno.EMFILE, "too many open files"), LogDamaged("0.log", 7, 3, "No batch has length -1.")],
+    [OSError(errno.EMFILE, "too many open files"), LogDamaged("0.log", 7, 3, "Batch length -1 is invalid.")],
     ids=["too many open files", "damaged"],
 )
 def test_what_cannot_be_read_for_one_replica_is_told_and_the_node_goes_on(

@@ -156,7 +156,7 @@ def test_a_shared_id_or_a_missing_marker_is_reported(broker: Broker) -> None:
     accepting.close()
     with pytest.raises(OtherQuery, match=r"belongs to another query \(one, at batch 4\).*takeOver=true"):
         SharedTransaction(options).prepare("two", 0)
-    with pytest.raises(OtherQuery, match="checkpoint is behind"):
+    with pytest.raises(OtherQuery, match="checkpoint is older"):
         SharedTransaction(options).prepare("one", 2)
     taking = SharedTransaction(replace(options, take_over=True))
     assert taking.prepare("two", 0)

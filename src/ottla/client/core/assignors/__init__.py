@@ -30,7 +30,7 @@ def assignors_of(settings: Iterable[Any]) -> list[Assignor]:
     for setting in settings:
         assignor = _assignor(setting)
         if assignor.name in assignors:
-            raise ConfigError(f"partition.assignment.strategy has two assignors of the name {assignor.name}.")
+            raise ConfigError(f"partition.assignment.strategy contains two assignors named {assignor.name}.")
         assignors[assignor.name] = assignor
     return list(assignors.values())
 
@@ -40,15 +40,15 @@ def _assignor(setting: Any) -> Assignor:
         known = _KNOWN.get(setting)
         if known is None:
             raise ConfigError(
-                f"partition.assignment.strategy={setting} is not known: use range, roundrobin, sticky, "
-                "cooperative-sticky, or an own assignor as a Python object."
+                f"Unknown assignor in partition.assignment.strategy: {setting}. Use range, roundrobin, "
+                "sticky, cooperative-sticky, or an assignor as a Python object."
             )
         return known()
     made: Any = setting() if isinstance(setting, type) else setting
     missing = [part for part in _PARTS if not hasattr(made, part)]
     if missing:
         raise ConfigError(
-            f"The assignor {type(made).__name__} of partition.assignment.strategy lacks {', '.join(missing)}."
+            f"The assignor {type(made).__name__} in partition.assignment.strategy lacks {', '.join(missing)}."
         )
     assignor: Assignor = made
     return assignor

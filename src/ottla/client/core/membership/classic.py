@@ -388,7 +388,7 @@ class ClassicMembership:
             return
         topics = self._topics or frozenset()
         if any(partition.topic not in topics for partition in assigned):
-            self.rejoin("the assignment is of an older subscription")
+            self.rejoin("the assignment belongs to an older subscription")
         wanted = frozenset(partition for partition in assigned if partition.topic in topics)
         try:
             assignor.on_assignment(assigned, user_data, self.generation)
@@ -399,7 +399,7 @@ class ClassicMembership:
         self._gave_back = bool(revoked)
         if revoked:
             self._notices.append(Notify(Change.REVOKED, revoked))
-            self.rejoin("partitions were given back")
+            self.rejoin("partitions were revoked")
         self._notices.append(Notify(Change.ASSIGNED, wanted - self.owned))
         self._state = _State.NOTIFYING
 
@@ -473,7 +473,7 @@ class ClassicMembership:
             self._beat_at_ms = now_ms + self._settings.retry_backoff_ms
         elif code == ErrorCode.REBALANCE_IN_PROGRESS:
             if self._state in (_State.STABLE, _State.NOTIFYING):
-                self.rejoin(self._reason or "the group rebalances")
+                self.rejoin(self._reason or "the group is rebalancing")
         elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
             self._begin()
             self._forget(member=code == ErrorCode.UNKNOWN_MEMBER_ID)

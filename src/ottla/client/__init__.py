@@ -1,5 +1,5 @@
 """The client library: producer, consumer and admin for any broker that speaks Kafka's protocol.
 
-Users import the public names from `ottla` (they block) and `ottla.aio` (the same, awaited). What decides is
-in `core/` and waits for nothing; `net/` does the network.
+Users import the public names from `ottla` (blocking) and `ottla.aio` (asyncio). `core/` makes all decisions
+and does no IO; `net/` does the network IO.
 """

@@ -1,10 +1,10 @@
-"""How a call that is written once becomes a method of two classes: one blocks, the other is awaited.
+"""Makes a call that is written once a method of two classes, one blocking and one asyncio.
 
 Both classes have a core as their member `_core`. A call is a coroutine function of the core, and a `Call` in
-the list of calls that both classes share. Whatever has to wait in it goes through the core's `LoopAccess`. On
-the loop of the engine (`OnLoop`) that is an `await` like any other. From another thread (`FromThread`) it
-blocks within the `await`, so the coroutine never suspends, and `complete` runs it in the user's thread in one
-step: exceptions, Ctrl-C too, are raised in it where a plain function would raise them.
+the list of calls that both classes share. Everything that waits in it goes through the core's `LoopAccess`.
+On the loop of the engine (`OnLoop`) that is a normal `await`. In another thread (`FromThread`) it blocks
+within the `await`, so the coroutine never suspends, and `complete` runs it in the user's thread in one step:
+exceptions, including Ctrl-C, are raised in it as in a plain function.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ _Ts = TypeVarTuple("_Ts")
 
 
 class LoopAccess(Protocol):
-    """How a call reaches the event loop of the engine, and waits for it."""
+    """How a call reaches the engine's event loop, and waits for it."""
 
     def soon(self, function: Callable[[*_Ts], object], *arguments: *_Ts) -> None:
-        """Have the loop call a function, without waiting for it."""
+        """Schedule a function on the loop, without waiting for it."""
 
     async def call(self, function: Callable[[*_Ts], R], *arguments: *_Ts) -> R:
-        """Call a function on the loop, after all that `soon` was given before."""
+        """Call a function on the loop, after everything passed to `soon` before."""
         raise NotImplementedError
 
     async def run(
         self, work: Coroutine[Any, Any, R], seconds: float | None = None, failure: str | None = None
     ) -> R:
-        """Run a coroutine on the loop, for `seconds` at most; `failure` begins the message of TimedOut."""
+        """Run a coroutine on the loop for at most `seconds`; `failure` starts TimedOut's message."""
         raise NotImplementedError
 
     async def let_others_run(self) -> None:
-        """Give the other tasks of the loop a turn, where the call is one of them."""
+        """Yield to the other tasks of the loop, if the call is a task itself."""
 
     async def result_of(self, returned: object) -> Any:
-        """The result of a user's function, which may be a coroutine function where the user has a loop."""
+        """Return the result of a user's function, which may be a coroutine function with asyncio."""
 
 
 class OnLoop:
@@ -74,7 +74,7 @@ class OnLoop:
 
 
 class FromThread:
-    """For calls of a user's thread, while the engine's loop runs in the background."""
+    """For calls of a user's thread; the engine's loop runs in the background."""
 
     def __init__(self, background: Background) -> None:
         self._background = background
@@ -99,7 +99,7 @@ class FromThread:
 
 
 def complete(work: Coroutine[Any, Any, R]) -> R:
-    """The result of a coroutine that blocks where others suspend."""
+    """Run a coroutine that blocks instead of suspending, and return its result."""
     try:
         work.send(None)
     except StopIteration as end:
@@ -126,7 +126,7 @@ class AwaitedCalls:
 
 
 class Call(Generic[P, R]):
-    """A call in the list that two classes share. Each of them has a method in its place (`_bind_calls`)."""
+    """A call in the list that two classes share. `_bind_calls` replaces it by a method."""
 
     __slots__ = ("function",)
 

@@ -147,7 +147,7 @@ def test_overlapping_segments_and_decreasing_offsets_are_problems(partition: Pat
         ("meta.properties", "version=7\n", "version 7"),
         ("quorum-state", "{", ""),
         ("partition.metadata", "version: 0\n", "topic_id"),
-        ("00000000000000000009.snapshot", "short", "too few"),
+        ("00000000000000000009.snapshot", "short", "too short"),
         ("00000000000000000009.txnindex", "short", "multiple"),
         ("00000000000000000009.timeindex", "short", "multiple"),
     ],

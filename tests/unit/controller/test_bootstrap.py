@@ -45,7 +45,7 @@ def test_a_damaged_or_empty_file_is_not_taken_for_no_file() -> None:
     content = bytearray(bootstrap_checkpoint(bootstrap_records(LEVELS), 1))
     with pytest.raises(SnapshotDamaged, match="does not begin"):
         read_bootstrap(b"", "f")
-    with pytest.raises(SnapshotDamaged, match="cut off"):
+    with pytest.raises(SnapshotDamaged, match="truncated"):
         read_bootstrap(bytes(content[:-1]), "f")
     with pytest.raises(SnapshotDamaged, match="does not contain a metadata"):
         read_bootstrap(bootstrap_checkpoint([], 1), "f")

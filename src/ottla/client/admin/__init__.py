@@ -1,8 +1,8 @@
-"""`Admin` and `AsyncAdmin`: everything that can be asked of a cluster and changed in it.
+"""`Admin` and `AsyncAdmin`: every operation that describes or changes a cluster.
 
 Each operation is a function in the module of its subject; `operation.py` makes it a method of both classes. A
-call for many items gives `Results`, a mapping of item to result or error. Values are imported from here:
-`from ottla.client.admin import NewTopic`.
+call for many items returns `Results`, a mapping of item to result or error. Import values from here: `from
+ottla.client.admin import NewTopic`.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ __all__ = ["Admin", "AsyncAdmin"]
 
 
 def __getattr__(name: str) -> Any:
-    """Values are imported when they are first asked for."""
+    """Import values on first use."""
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.values"), name)
 
 
 class Operations:
-    """The methods of both classes. What they do and take is said by the functions named here."""
+    """The methods of both classes. The functions named here document them."""
 
     # Topics
     create_topics = Operation(lambda: topics.create_topics)
@@ -145,10 +145,11 @@ class Operations:
 
 
 class AsyncAdmin(Operations):
-    """For event loops: `async with AsyncAdmin("localhost:9092") as admin: await admin.list_topics()`.
+    """The admin client for event loops: `async with AsyncAdmin("localhost:9092") as admin: await
+    admin.list_topics()`.
 
-    Settings as a mapping with dotted names, or bootstrap servers as a text, and keywords in snake_case;
-    `bootstrap_controllers` to ask controllers. It connects with its first call.
+    Takes settings as a mapping with dotted names, or bootstrap servers as a string, and keywords in
+    snake_case; `bootstrap_controllers` connects to controllers. It connects on its first call.
     """
 
     def __init__(
@@ -178,7 +179,7 @@ class AsyncAdmin(Operations):
 
     @property
     def engine(self) -> Engine:
-        """What the operations run on."""
+        """The engine that runs the operations."""
         from ottla.client.errors import Closed
 
         if self._is_closed:
@@ -188,7 +189,7 @@ class AsyncAdmin(Operations):
         return self._engine
 
     async def close(self) -> None:
-        """Close the connections; calls under way fail with `Closed`."""
+        """Close the connections; calls in progress fail with `Closed`."""
         self._is_closed = True
         engine, self._engine = self._engine, None
         if engine is not None:
@@ -205,10 +206,7 @@ class AsyncAdmin(Operations):
 
 
 class Admin(Operations):
-    """The same, blocking: `with Admin("localhost:9092") as admin: admin.list_topics()`.
-
-    It may be used from several threads at once.
-    """
+    """The blocking admin: `with Admin("localhost:9092") as admin: admin.list_topics()`. Thread-safe."""
 
     def __init__(
         self,
@@ -231,7 +229,7 @@ class Admin(Operations):
         return self._twin.settings
 
     def close(self) -> None:
-        """Close the connections, and end the thread that ran them."""
+        """Close the connections and end the background thread."""
         if self._is_closed:
             return
         self._is_closed = True

@@ -1,4 +1,4 @@
-"""Access rules: who may do what with which resource."""
+"""ACLs: which principal may do what with which resource."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLUSTER_NAME = "kafka-cluster"
 
 
 class AclResourceType(Code):
-    """What a rule is about."""
+    """The type of the resource."""
 
     UNKNOWN = 0
     ANY = 1
@@ -33,7 +33,7 @@ class AclResourceType(Code):
 
 
 class PatternType(Code):
-    """How the name of a resource is meant. MATCH and ANY are for filters."""
+    """How the resource name is matched. MATCH and ANY are for filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -43,7 +43,7 @@ class PatternType(Code):
 
 
 class AclPermission(Code):
-    """Whether a rule allows or forbids."""
+    """Whether an ACL allows or denies."""
 
     UNKNOWN = 0
     ANY = 1
@@ -53,7 +53,7 @@ class AclPermission(Code):
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """A rule. `principal` is like "User:ann", "User:*" is everybody."""
+    """An ACL. `principal` is for example "User:ann"; "User:*" matches every user."""
 
     resource_type: AclResourceType
     resource_name: str
@@ -66,7 +66,7 @@ class Acl:
 
 @dataclass(frozen=True, slots=True)
 class AclFilter:
-    """Rules that match in everything that is named: None and ANY match all."""
+    """Matches ACLs by all fields that are set; None and ANY match everything."""
 
     resource_type: AclResourceType = AclResourceType.ANY
     resource_name: str | None = None
@@ -80,7 +80,7 @@ class AclFilter:
 async def describe_acls(
     engine: Engine, wanted: AclFilter | None = None, *, timeout_ms: int | None = None
 ) -> tuple[Acl, ...]:
-    """The rules that a filter finds; without one: all."""
+    """Return the ACLs that match a filter; without a filter, all."""
     by = wanted or AclFilter()
     request = DescribeAclsRequest(
         resource_type_filter=by.resource_type,
@@ -101,7 +101,7 @@ async def describe_acls(
 
 
 def read_acls(answer: DescribeAclsResponse) -> tuple[Acl, ...]:
-    """The rules in an answer; pure."""
+    """Read the ACLs in a response; pure."""
     check(answer.error_code, answer.error_message)
     return tuple(
         Acl(
@@ -121,7 +121,7 @@ def read_acls(answer: DescribeAclsResponse) -> tuple[Acl, ...]:
 async def create_acls(
     engine: Engine, acls: Iterable[Acl], *, timeout_ms: int | None = None
 ) -> Results[Acl, None]:
-    """Make rules. One that is there already is no error."""
+    """Create ACLs. An ACL that already exists is not an error."""
     listed = list(dict.fromkeys(acls))
     vague = {acl: error for acl in listed if (error := _vagueness(acl)) is not None}
 
@@ -155,7 +155,7 @@ async def create_acls(
 
 
 def _vagueness(acl: Acl) -> Exception | None:
-    """What a rule may not leave open."""
+    """The error of an ACL that does not specify everything."""
     vague = {
         "resource type": acl.resource_type in (AclResourceType.ANY, AclResourceType.UNKNOWN),
         "pattern type": acl.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED),
@@ -171,7 +171,7 @@ def _vagueness(acl: Acl) -> Exception | None:
 async def delete_acls(
     engine: Engine, filters: Iterable[AclFilter], *, timeout_ms: int | None = None
 ) -> Results[AclFilter, tuple[Acl, ...]]:
-    """Delete the rules that filters find; the results are the rules that are gone."""
+    """Delete the ACLs that match filters; the results are the deleted ACLs."""
 
     def build(filters: Collection[AclFilter], timeout_ms: int) -> DeleteAclsRequest:
         return DeleteAclsRequest(
@@ -198,7 +198,7 @@ async def delete_acls(
 def read_deleted(
     filters: Collection[AclFilter], answer: DeleteAclsResponse
 ) -> dict[AclFilter, tuple[Acl, ...] | Exception]:
-    """The rules that were deleted; an error of one of them is that of its filter. Pure."""
+    """Read the deleted ACLs in a response; an error of one of them fails its filter. Pure."""
     outcomes: dict[AclFilter, tuple[Acl, ...] | Exception] = {}
     for by, told in zip(filters, answer.filter_results, strict=False):
         failed = next((one for one in told.matching_acls if one.error_code), None)

@@ -7,7 +7,7 @@ from typing import Self
 
 
 class Code(IntEnum):
-    """A code as brokers send it: one that this version does not know is UNKNOWN, which each kind has."""
+    """A code of the protocol. A code that this version does not know becomes UNKNOWN, which each kind has."""
 
     @classmethod
     def _missing_(cls, value: object) -> Self:

@@ -1,4 +1,4 @@
-"""Settings of topics, brokers, loggers, groups and client metrics: read, and changed one by one."""
+"""Settings of topics, brokers, loggers, groups and client metrics: describe and change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ottla.wire.messages.list_config_resources import ListConfigResourcesRequest
 
 
 class ResourceType(Code):
-    """What a setting belongs to. The numbers are the protocol's."""
+    """The type of the resource that a setting belongs to. The numbers are the protocol's."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -32,7 +32,7 @@ class ResourceType(Code):
 
 
 class ConfigSource(Code):
-    """Where a value comes from."""
+    """Where the value of a setting comes from."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -61,7 +61,7 @@ class ConfigType(Code):
 
 
 class AlterOperation(IntEnum):
-    """How a setting is changed; the last two are for lists."""
+    """How to change a setting; APPEND and SUBTRACT are for lists."""
 
     SET = 0
     DELETE = 1
@@ -71,7 +71,7 @@ class AlterOperation(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigResource:
-    """What settings are asked for. An empty name of type BROKER is the default of all brokers."""
+    """A resource with settings. An empty name of type BROKER means the default of all brokers."""
 
     type: ResourceType
     name: str
@@ -86,7 +86,7 @@ def topic_resource(name: str) -> ConfigResource:
 
 
 def broker_resource(node_id: int | None = None) -> ConfigResource:
-    """The settings of a broker; None: those of all brokers that have none of their own."""
+    """The settings of a broker; None: the default for all brokers."""
     return ConfigResource(ResourceType.BROKER, "" if node_id is None else str(node_id))
 
 
@@ -97,7 +97,7 @@ def group_resource(name: str) -> ConfigResource:
 
 @dataclass(frozen=True, slots=True)
 class ConfigSynonym:
-    """A place where a value was looked for, and what was there."""
+    """One source of a setting, and its value there."""
 
     name: str
     value: str | None
@@ -106,7 +106,7 @@ class ConfigSynonym:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """A setting. `value` is None for what is secret, and for what has no value."""
+    """A setting. `value` is None if it is sensitive or not set."""
 
     name: str
     value: str | None
@@ -124,7 +124,7 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class AlterConfig:
-    """One change of a setting. A value is not needed to delete, that is to go back to the default."""
+    """One change of a setting. DELETE takes no value: the setting returns to its default."""
 
     name: str
     value: str | None = None
@@ -132,7 +132,7 @@ class AlterConfig:
 
 
 Changes: TypeAlias = Collection[AlterConfig] | Mapping[str, str | None]
-"""Changes of a resource: a list of them, or name -> value, where None goes back to the default."""
+"""Changes of a resource: a list of them, or name -> value, where None means back to the default."""
 
 
 async def describe_configs(
@@ -144,7 +144,7 @@ async def describe_configs(
     include_documentation: bool = False,
     timeout_ms: int | None = None,
 ) -> Results[ConfigResource, dict[str, ConfigEntry]]:
-    """The settings of each resource, by name. `names`: only these."""
+    """Describe the settings of each resource, by name. `names`: only these."""
 
     def build(of_node: list[ConfigResource], timeout_ms: int) -> DescribeConfigsRequest:
         return DescribeConfigsRequest(
@@ -169,7 +169,7 @@ async def describe_configs(
 def read_described(
     resources: Collection[ConfigResource], answer: DescribeConfigsResponse
 ) -> dict[ConfigResource, dict[str, ConfigEntry] | Exception]:
-    """The settings in an answer; pure."""
+    """Read the settings in a response; pure."""
     return {
         ConfigResource(ResourceType(told.resource_type), told.resource_name): (
             failure(told.error_code, told.error_message)
@@ -201,7 +201,7 @@ async def incremental_alter_configs(
     validate_only: bool = False,
     timeout_ms: int | None = None,
 ) -> Results[ConfigResource, None]:
-    """Change settings and leave the others of each resource as they are."""
+    """Change settings; the other settings of each resource stay as they are."""
     wanted = {resource: changes_of(of_resource) for resource, of_resource in changes.items()}
 
     def build(resources: list[ConfigResource], timeout_ms: int) -> IncrementalAlterConfigsRequest:
@@ -246,7 +246,7 @@ def changes_of(changes: Changes) -> list[AlterConfig]:
 def read_altered(
     resources: Collection[ConfigResource], answer: IncrementalAlterConfigsResponse
 ) -> dict[ConfigResource, Exception | None]:
-    """What became of the changes; pure."""
+    """Read the outcomes of changes; pure."""
     if any(told.error_code == ErrorCode.NOT_CONTROLLER for told in answer.responses):
         raise NotController
     return {
@@ -258,7 +258,7 @@ def read_altered(
 
 
 def _place_of(resource: ConfigResource) -> Place:
-    """A broker's own settings, and loggers, are known by that broker alone."""
+    """The node to ask: a broker's own settings and loggers are known only to that broker."""
     named = resource.type is ResourceType.BROKER and resource.name
     if not named and resource.type is not ResourceType.BROKER_LOGGER:
         return Role.BROKER_OR_CONTROLLER
@@ -271,7 +271,7 @@ def _place_of(resource: ConfigResource) -> Place:
 async def list_config_resources(
     engine: Engine, types: Collection[ResourceType] = (), *, timeout_ms: int | None = None
 ) -> list[ConfigResource]:
-    """The resources that have settings of their own; no types: of all types."""
+    """List the resources that have settings of their own; `types`: only of these types."""
 
     def read(answer: ListConfigResourcesResponse) -> list[ConfigResource]:
         check(answer.error_code)

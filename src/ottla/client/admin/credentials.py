@@ -1,6 +1,6 @@
 """SCRAM credentials of users, and delegation tokens.
 
-A password never leaves the client: what is sent is the salted form that a broker keeps.
+A password never leaves the client: it sends the salted form that the cluster stores.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ScramMechanism(Code):
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """That a user has a credential, not what it is."""
+    """A user's credential, without its secret."""
 
     mechanism: ScramMechanism
     iterations: int
@@ -47,7 +47,7 @@ class ScramCredential:
 
 @dataclass(frozen=True, slots=True)
 class ScramUpsertion:
-    """A credential to set. Without a salt a random one is taken."""
+    """A credential to set. Without a salt, a random one is used."""
 
     user: str
     mechanism: ScramMechanism
@@ -67,7 +67,7 @@ class ScramDeletion:
 async def describe_user_scram_credentials(
     engine: Engine, users: Iterable[str] | None = None, *, timeout_ms: int | None = None
 ) -> Results[str, tuple[ScramCredential, ...]]:
-    """The credentials of users; without users: of all that have any."""
+    """Describe the credentials of users; without users: of all users that have any."""
     names = None if users is None else list(dict.fromkeys(users))
     wanted = None
     if names is not None:
@@ -84,7 +84,7 @@ async def describe_user_scram_credentials(
 def read_credentials(
     answer: DescribeUserScramCredentialsResponse,
 ) -> Results[str, tuple[ScramCredential, ...]]:
-    """The credentials in an answer; pure."""
+    """Read the credentials in a response; pure."""
     check(answer.error_code, answer.error_message)
     return Results(
         {
@@ -102,7 +102,7 @@ def read_credentials(
 async def alter_user_scram_credentials(
     engine: Engine, changes: Iterable[ScramUpsertion | ScramDeletion], *, timeout_ms: int | None = None
 ) -> Results[str, None]:
-    """Set and remove credentials; the results are by user."""
+    """Set and delete credentials; the results are by user."""
     listed = list(changes)
     refused = {one.user: error for one in listed if (error := _refusal(one)) is not None}
     sent = [one for one in listed if one.user not in refused]
@@ -168,7 +168,7 @@ def _upsertion(
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Somebody: `Principal("User", "ann")`."""
+    """A principal: `Principal("User", "ann")`."""
 
     type: str
     name: str
@@ -179,7 +179,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """A token, with what authenticates by it (`hmac`) and who may renew it."""
+    """A token with its secret (`hmac`) and the principals that may renew it."""
 
     owner: Principal
     requester: Principal
@@ -199,7 +199,7 @@ async def create_delegation_token(
     max_lifetime_ms: int = -1,
     timeout_ms: int | None = None,
 ) -> DelegationToken:
-    """Make a token for who asks, or for `owner`."""
+    """Create a token for the calling user, or for `owner`."""
     from ottla.wire.messages.create_delegation_token import (
         CreateDelegationTokenRequest,
         CreateDelegationTokenResponse,
@@ -241,7 +241,7 @@ async def create_delegation_token(
 async def renew_delegation_token(
     engine: Engine, hmac: bytes, *, renew_period_ms: int = -1, timeout_ms: int | None = None
 ) -> int:
-    """Let a token live longer. The result is when it expires, in ms."""
+    """Extend the life of a token. The result is its new expiry time in ms."""
     from ottla.wire.messages.renew_delegation_token import (
         RenewDelegationTokenRequest,
         RenewDelegationTokenResponse,
@@ -263,7 +263,7 @@ async def renew_delegation_token(
 async def expire_delegation_token(
     engine: Engine, hmac: bytes, *, expiry_period_ms: int = -1, timeout_ms: int | None = None
 ) -> int:
-    """Let a token end after a time, -1: at once. The result is when it expires, in ms."""
+    """Expire a token after a time; -1: now. The result is its expiry time in ms."""
     from ottla.wire.messages.expire_delegation_token import (
         ExpireDelegationTokenRequest,
         ExpireDelegationTokenResponse,
@@ -285,7 +285,7 @@ async def expire_delegation_token(
 async def describe_delegation_tokens(
     engine: Engine, owners: Iterable[Principal] | None = None, *, timeout_ms: int | None = None
 ) -> tuple[DelegationToken, ...]:
-    """The tokens that who asks may see, of all owners or of these."""
+    """Describe the tokens that the calling user may see; `owners`: only theirs."""
     from ottla.wire.messages.describe_delegation_token import (
         DescribeDelegationTokenRequest,
         DescribeDelegationTokenResponse,

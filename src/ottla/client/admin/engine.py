@@ -1,8 +1,9 @@
-"""How calls of the admin reach the right node: asked, tried again until the time is up, spread over nodes.
+"""Sends calls of the admin to the right nodes, retries them until their deadline, and spreads them over
+nodes.
 
-Rule: as in Kafka's Admin, a call ends by its deadline. What a later try may cure (a retriable error code, a
-lost connection, another controller, leader or coordinator) is tried again until then, with backoff;
-everything else is told at once. In a call for many keys each has its own end.
+Rule: as in Kafka's Admin, a call ends by its deadline. Until then it retries, with backoff, what a retry may
+fix: a retriable error code, a lost connection, a new controller, leader or coordinator. It reports any other
+error at once. In a call for many keys, each key succeeds or fails on its own.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ R = TypeVar("R")
 
 
 class Role(Enum):
-    """A node by what it is, for calls that do not name one."""
+    """A node by its role, for calls that do not name a node."""
 
     BROKER = "any broker"
     CONTROLLER = "the controller, through a broker"
@@ -54,25 +55,27 @@ class Role(Enum):
 Place: TypeAlias = Role | int
 
 _GRACE_MS = 500
-"""How much longer than a connection an answer is waited for, so that the connection says what was wrong."""
+"""How much longer than the connection the call waits for a response, so that the connection reports the
+error.
+"""
 
 FAILURES = (KafkaError, ClientError, UnencodableMessage)
-"""What a call may end with: an error code, the client's own error, a value that no request can hold."""
+"""How a call may end: an error code, an error of the client, a value that does not fit into a request."""
 
 
 @dataclass(slots=True)
 class Outcome(Generic[K, V]):
-    """What one answer said of the keys that were asked for."""
+    """What one response says about the keys of its request."""
 
     done: dict[K, V | Exception] = field(default_factory=dict)
-    """Results, and errors that a later try does not cure."""
+    """Results, and errors that a retry does not fix."""
     again: set[K] = field(default_factory=set)
-    """To be asked again of the same node."""
+    """Keys to retry at the same node."""
     moved: set[K] = field(default_factory=set)
-    """To be asked of another node, once that is found."""
+    """Keys to retry at another node, after a new lookup."""
 
     def take(self, key: K, code: int, message: str | None = None, *, moved: Collection[int] = ()) -> None:
-        """Note an error by its code: moved, retriable, or the end for this key."""
+        """Record an error by its code: moved, retriable, or final for this key."""
         error = failure(code, message)
         if code in moved:
             self.moved.add(key)
@@ -84,7 +87,7 @@ class Outcome(Generic[K, V]):
 
 @dataclass(slots=True)
 class Found(Generic[K]):
-    """Where keys live. A key that is in neither is looked up again."""
+    """The nodes of keys. A key that has neither a node nor an error is looked up again."""
 
     at: dict[K, int] = field(default_factory=dict)
     failed: dict[K, Exception] = field(default_factory=dict)
@@ -97,7 +100,7 @@ class Lookup(Protocol[K]):
 
 
 class Deadline:
-    """When a call must have ended."""
+    """The time by which a call must end."""
 
     __slots__ = ("_clock", "_ends", "timeout_ms")
 
@@ -112,7 +115,7 @@ class Deadline:
 
 
 class Engine:
-    """What every operation stands on."""
+    """Runs the requests of every operation."""
 
     def __init__(self, settings: AdminSettings, cluster: Cluster, *, clock: Clock, random: Random) -> None:
         self.settings = settings
@@ -124,11 +127,11 @@ class Engine:
 
     @property
     def asks_controllers(self) -> bool:
-        """Whether this client knows controllers (`bootstrap.controllers`) rather than brokers."""
+        """Whether this client connects to controllers (`bootstrap.controllers`) and not to brokers."""
         return bool(self.settings.bootstrap_controllers)
 
     def deadline(self, timeout_ms: int | None) -> Deadline:
-        """The end of a call; None: after `default.api.timeout.ms`."""
+        """The deadline of a call; None: after `default.api.timeout.ms`."""
         return Deadline(
             self._clock, self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
         )
@@ -148,7 +151,9 @@ class Engine:
         deadline: Deadline,
         version_min: int = 0,
     ) -> R:
-        """Ask one node. `build` gets the time that is left; `read` may raise an error code, which counts."""
+        """Ask one node. `build` gets the time left; `read` may raise an error code, which is retried if
+        retriable.
+        """
         attempt = 0
         while True:
             try:
@@ -171,7 +176,7 @@ class Engine:
         version_min: int = 0,
         version_max: int | None = None,
     ) -> Any:
-        """One request, once."""
+        """Send one request once."""
         try:
             async with asyncio.timeout((timeout_ms + _GRACE_MS) / 1000):
                 return await self._ask(place, request, timeout_ms, version_min, version_max)
@@ -215,9 +220,9 @@ class Engine:
         *,
         deadline: Deadline,
     ) -> Results[K, V]:
-        """Ask each place for its items in one request, the places at the same time.
+        """Ask each node for its items in one request, all nodes concurrently.
 
-        What an answer does not speak of has failed; an error of a whole request is that of all its items.
+        An item that is missing in the response fails; an error of a whole request fails all its items.
         """
 
         async def at(place: Place, items: list[K]) -> Mapping[K, V | Exception]:
@@ -256,10 +261,10 @@ class Engine:
         version_max: int | None = None,
         batched: bool = True,
     ) -> Results[K, V]:
-        """Ask for each key at its node: one request a node at a time, nodes at the same time.
+        """Ask for each key at its node: one request at a time per node, all nodes concurrently.
 
-        `build` gets node, keys and the time left. A key that an answer does not speak of has failed.
-        `batched=False`: a request takes one key.
+        `build` gets node, keys and the time left. A key that is missing in the response fails.
+        `batched=False`: one key per request.
         """
         ordered = list(dict.fromkeys(keys))
         outcomes: dict[K, V | Exception] = {}
@@ -284,7 +289,7 @@ class Engine:
     # Trying again
 
     async def _ready(self, deadline: Deadline) -> None:
-        """Connected by whichever call comes first; one that comes after a failure tries again."""
+        """Connect, once for all calls; a call that comes after a failure tries again."""
         if not self._is_started:
             await self.cluster.start(timeout_ms=max(1, deadline.remaining_ms))
             self._is_started = True
@@ -293,7 +298,7 @@ class Engine:
         return max(1, min(self.settings.request_timeout_ms, deadline.remaining_ms))
 
     async def _recover(self, name: str, error: Exception, deadline: Deadline, attempt: int) -> None:
-        """Wait before the next try, or raise where none would help or the time is up."""
+        """Wait before the next retry, or raise if no retry helps or the deadline has passed."""
         if not is_curable(error):
             raise error
         delay_ms = self._backoff.delay_ms(attempt)
@@ -306,7 +311,7 @@ class Engine:
             await self._look_around(deadline)
 
     async def _look_around(self, deadline: Deadline) -> None:
-        """Learn anew who is there. A failure is of no interest: the next try meets it."""
+        """Refresh the metadata. A failure is ignored: the next retry reports it."""
         try:
             await self.cluster.refresh(timeout_ms=max(1, deadline.remaining_ms))
         except FAILURES:
@@ -314,7 +319,7 @@ class Engine:
 
 
 class _Spread(Generic[K, V]):
-    """One call for many keys: each batch of them is a task that ends in results or in further batches."""
+    """One call for many keys. Each batch of keys is a task, which ends in results or further batches."""
 
     def __init__(
         self,
@@ -405,7 +410,7 @@ class _Spread(Generic[K, V]):
                     self._group.create_task(self._serve(node, again, attempt + 1))
 
     async def _may_go_on(self, keys: Collection[K], error: Exception, attempt: int) -> bool:
-        """Wait for the next try; False, with the keys' ends noted, where there is none."""
+        """Wait for the next retry. If there is none, fail the keys and return False."""
         try:
             await self._engine._recover(self._name, error, self._deadline, attempt)
         except FAILURES as final:
@@ -416,12 +421,12 @@ class _Spread(Generic[K, V]):
 
 
 def is_curable(error: Exception) -> bool:
-    """Whether a later try may succeed."""
+    """Whether a retry may succeed."""
     return isinstance(error, Disconnected) or (isinstance(error, KafkaError) and error.retriable)
 
 
 def timed_out(name: str, error: Exception, deadline: Deadline, attempts: int) -> TimedOut:
-    """The error of a call whose time is up; the last thing seen is in its text."""
+    """The error of a call whose deadline has passed; its text contains the last error."""
     return TimedOut(
         f"{name} did not succeed within {deadline.timeout_ms} ms after {attempts} attempt(s). Last error: "
         f"{error}"

@@ -1,6 +1,6 @@
-"""Offsets that groups have committed: listed, set, deleted; the same for share groups.
+"""Committed offsets of consumer groups: list, set, delete; also those of share groups.
 
-Names, not ids, of topics go into the requests, so that offsets of topics that are gone are seen as well.
+Requests contain topic names, not ids, so that offsets of deleted topics are included.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BY_NAME_TO = 9
 _ONE_GROUP_TO = 7
 
 Offsets = dict[TopicPartition, OffsetAndMetadata | None]
-"""Partition -> offset, None where the group has committed none."""
+"""Partition -> offset; None if the group has committed none."""
 
 
 async def list_consumer_group_offsets(
@@ -32,7 +32,7 @@ async def list_consumer_group_offsets(
     require_stable: bool = False,
     timeout_ms: int | None = None,
 ) -> Results[str, Offsets]:
-    """Committed offsets of groups: group -> partitions (None: all that it has), or just the groups.
+    """List committed offsets of groups: group -> partitions (None: all), or just the groups.
 
     `require_stable` waits for transactions that are about to commit offsets.
     """
@@ -87,7 +87,7 @@ def _topics(
 
 
 def read_offsets(node: int, keys: Collection[str], answer: OffsetFetchResponse) -> Outcome[str, Offsets]:
-    """Committed offsets in an answer; partitions with an error of their own are left out. Pure."""
+    """Read the committed offsets in a response; omits partitions with an error. Pure."""
     outcome: Outcome[str, Offsets] = Outcome()
     for told in answer.groups:
         if told.error_code:
@@ -117,7 +117,7 @@ async def _list_one_by_one(
     require_stable: bool,
     timeout_ms: int | None,
 ) -> Results[str, Offsets]:
-    """For brokers before version 3.0, which take one group a request."""
+    """For brokers before version 3.0, which take one group per request."""
 
     def build(node: int, keys: list[str], timeout_ms: int) -> OffsetFetchRequest:
         partitions = wanted[keys[0]]
@@ -166,7 +166,7 @@ async def alter_consumer_group_offsets(
     *,
     timeout_ms: int | None = None,
 ) -> Results[TopicPartition, None]:
-    """Set a group's offsets. It must have no members, or none that would notice: UnknownMemberId else."""
+    """Set a group's offsets. Fails with UnknownMemberId if the group has active members."""
     wanted = {
         key: OffsetAndMetadata(offset) if isinstance(offset, int) else offset
         for key, offset in offsets.items()
@@ -212,7 +212,7 @@ PartitionErrors = dict[TopicPartition, Exception | None]
 def read_altered(
     node: int, keys: Collection[str], answer: OffsetCommitResponse
 ) -> Outcome[str, PartitionErrors]:
-    """What became of a commit: all of it is tried again where any of it needs that. Pure."""
+    """Read the outcome of a commit; if any part is retriable, all of it is retried. Pure."""
     outcome: Outcome[str, PartitionErrors] = Outcome()
     (group_id,) = keys
     codes = {
@@ -235,7 +235,7 @@ _COMMIT_LATER = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REB
 async def delete_consumer_group_offsets(
     engine: Engine, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
 ) -> Results[TopicPartition, None]:
-    """Forget a group's offsets. Of a topic that members subscribe to they stay: GroupSubscribedToTopic."""
+    """Delete a group's offsets. A topic that members subscribe to fails with GroupSubscribedToTopic."""
     wanted = list(dict.fromkeys(partitions))
     if not wanted:
         return Results({})
@@ -269,7 +269,7 @@ async def delete_consumer_group_offsets(
 def read_deleted(
     node: int, keys: Collection[str], answer: OffsetDeleteResponse
 ) -> Outcome[str, PartitionErrors]:
-    """What became of a deletion; pure."""
+    """Read the outcome of a deletion; pure."""
     outcome: Outcome[str, PartitionErrors] = Outcome()
     (group_id,) = keys
     if answer.error_code:
@@ -288,7 +288,7 @@ def read_deleted(
 def of_partitions(
     results: Results[str, PartitionErrors], group_id: str, wanted: Iterable[TopicPartition]
 ) -> Results[TopicPartition, None]:
-    """The group's error is that of each partition."""
+    """Give the group's error to each partition."""
     outcome = results[group_id]
     if isinstance(outcome, Exception):
         return Results(dict.fromkeys(wanted, outcome))

@@ -1,7 +1,7 @@
-"""Groups of every kind: listed, described, deleted; members removed.
+"""Groups of every type: list, describe, delete; remove members.
 
-Rule: a group is described by the API of its own kind. Which kind it is, only its coordinator knows, so that
-consumer groups are asked for by the newer API first and by the classic one where that does not know them.
+Rule: a group is described by the API of its own type. Only its coordinator knows the type, so consumer groups
+are requested with the newer API first, and with the classic one if that does not find them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ REMOVED_BY_ADMIN = "member was removed by an admin"
 
 
 class GroupState(StrEnum):
-    """What a group is doing."""
+    """The state of a group."""
 
     UNKNOWN = "Unknown"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -52,7 +52,7 @@ class GroupState(StrEnum):
 
 
 class GroupType(StrEnum):
-    """The protocol that a group's members speak."""
+    """The protocol that the members of a group use."""
 
     UNKNOWN = "Unknown"
     CLASSIC = "Classic"
@@ -76,7 +76,7 @@ def _by_text(kind: type[E], value: object, unknown: E) -> E:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group that is there. Old brokers do not tell type and state."""
+    """A group in a listing. Old brokers report neither type nor state."""
 
     group_id: str
     type: GroupType | None
@@ -85,13 +85,13 @@ class GroupListing:
 
     @property
     def is_simple_consumer_group(self) -> bool:
-        """Whether it only holds offsets: no member ever joined it."""
+        """Whether the group only stores offsets: no member has joined it."""
         return self.type is GroupType.CLASSIC and not self.protocol_type
 
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """A member of a consumer group. What the classic protocol does not have is None."""
+    """A member of a consumer group. Fields that the classic protocol lacks are None."""
 
     member_id: str
     group_instance_id: str | None
@@ -102,14 +102,14 @@ class MemberDescription:
     target_assignment: frozenset[TopicPartition] | None = None
     member_epoch: int | None = None
     is_upgraded: bool | None = None
-    """Whether it speaks the consumer protocol; None where the broker does not tell."""
+    """Whether it uses the consumer protocol; None if the broker does not report it."""
     subscribed_topics: frozenset[str] | None = None
     subscribed_pattern: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupDescription:
-    """A group of consumers."""
+    """A consumer group."""
 
     group_id: str
     is_simple: bool
@@ -125,7 +125,7 @@ class ConsumerGroupDescription:
 
 @dataclass(frozen=True, slots=True)
 class ClassicMember:
-    """A member of a classic group of any protocol type; what it says of itself is its protocol's."""
+    """A member of a classic group of any protocol type; metadata and assignment are its bytes."""
 
     member_id: str
     group_instance_id: str | None
@@ -159,7 +159,9 @@ async def list_groups(
     protocol_types: Collection[str] = (),
     timeout_ms: int | None = None,
 ) -> Listed[GroupListing]:
-    """The groups of all coordinators. An empty filter takes all; "" is the protocol type of simple groups."""
+    """List the groups of all coordinators. An empty filter matches all; "" is the protocol type of simple
+    groups.
+    """
     deadline = engine.deadline(timeout_ms)
     brokers = [node.id for node in await brokers_of(engine, deadline, "list_groups")]
 
@@ -193,7 +195,7 @@ _NOT_READY = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDI
 
 
 def read_listed(answer: ListGroupsResponse, protocol_types: Collection[str]) -> list[GroupListing]:
-    """The groups in an answer; pure."""
+    """Read the groups in a response; pure."""
     return [
         GroupListing(
             one.group_id,
@@ -213,7 +215,7 @@ async def list_consumer_groups(
     types: Collection[GroupType | str] = (),
     timeout_ms: int | None = None,
 ) -> Listed[GroupListing]:
-    """The groups of consumers, and those that only hold offsets."""
+    """List consumer groups, including those that only store offsets."""
     return await list_groups(
         engine,
         states=states,
@@ -233,7 +235,7 @@ async def describe_consumer_groups(
     include_authorized_operations: bool = False,
     timeout_ms: int | None = None,
 ) -> Results[str, ConsumerGroupDescription]:
-    """Groups of consumers, of both protocols. One that does not exist is GroupIdNotFound."""
+    """Describe consumer groups of both protocols. A group that does not exist fails with GroupIdNotFound."""
     deadline = engine.deadline(timeout_ms)
     wanted = list(dict.fromkeys(group_ids))
     newer = await engine.spread(
@@ -267,7 +269,7 @@ async def describe_consumer_groups(
 def read_consumer_groups(
     node: int, keys: Collection[str], answer: ConsumerGroupDescribeResponse
 ) -> Outcome[str, ConsumerGroupDescription]:
-    """Groups of the newer protocol in an answer; pure."""
+    """Read the groups of the consumer protocol in a response; pure."""
     outcome: Outcome[str, ConsumerGroupDescription] = Outcome()
     for told in answer.groups:
         if told.error_code:
@@ -315,7 +317,7 @@ def _assigned(told: ConsumerGroupDescribeResponse.Assignment) -> frozenset[Topic
 def read_classic_consumer_groups(
     node: int, keys: Collection[str], answer: DescribeGroupsResponse
 ) -> Outcome[str, ConsumerGroupDescription]:
-    """Groups of classic consumers in an answer; a group of something else is an error. Pure."""
+    """Read the classic consumer groups in a response; another protocol type is an error. Pure."""
     outcome: Outcome[str, ConsumerGroupDescription] = Outcome()
     for told in answer.groups:
         if told.error_code:
@@ -349,7 +351,7 @@ def read_classic_consumer_groups(
 
 
 def read_assignment(assignment: bytes) -> frozenset[TopicPartition]:
-    """The partitions in a classic consumer's assignment; none where it is something else."""
+    """The partitions in the assignment of a classic consumer; empty if it is not one."""
     from ottla.wire.messages.protocol_data import ConsumerProtocolAssignment
 
     if len(assignment) < 2:
@@ -371,7 +373,7 @@ async def describe_classic_groups(
     include_authorized_operations: bool = False,
     timeout_ms: int | None = None,
 ) -> Results[str, ClassicGroupDescription]:
-    """Classic groups of any protocol type."""
+    """Describe classic groups of any protocol type."""
     return await engine.spread(
         "describe_classic_groups",
         group_ids,
@@ -387,7 +389,7 @@ async def describe_classic_groups(
 def read_classic_groups(
     node: int, keys: Collection[str], answer: DescribeGroupsResponse
 ) -> Outcome[str, ClassicGroupDescription]:
-    """Classic groups in an answer; pure."""
+    """Read the classic groups in a response; pure."""
     outcome: Outcome[str, ClassicGroupDescription] = Outcome()
     for told in answer.groups:
         if told.error_code:
@@ -416,7 +418,7 @@ def read_classic_groups(
 
 
 def take(outcome: Outcome[str, V], group_id: str, code: int, message: str | None = None) -> None:
-    """A group's error: only a coordinator that moves or loads is worth another try."""
+    """Record a group's error. Only errors of a coordinator that moves or loads are retried."""
     if code in MOVED_COORDINATOR:
         outcome.moved.add(group_id)
     elif code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -431,7 +433,7 @@ def take(outcome: Outcome[str, V], group_id: str, code: int, message: str | None
 async def delete_groups(
     engine: Engine, group_ids: Iterable[str], *, timeout_ms: int | None = None
 ) -> Results[str, None]:
-    """Delete groups of any kind with their offsets. One that has members is NonEmptyGroup."""
+    """Delete groups of any type with their offsets. A group with members fails with NonEmptyGroup."""
 
     def read(node: int, keys: Collection[str], answer: DeleteGroupsResponse) -> Outcome[str, None]:
         outcome: Outcome[str, None] = Outcome()
@@ -460,9 +462,9 @@ async def remove_members(
     reason: str = REMOVED_BY_ADMIN,
     timeout_ms: int | None = None,
 ) -> Results[str, None]:
-    """Remove static members by their instance ids, or all members of the group where none are named.
+    """Remove static members by their instance ids; without ids, all members of the group.
 
-    The results are by instance id, for dynamic members by member id.
+    The results are by instance id, or by member id for dynamic members.
     """
     if group_instance_ids is None:
         group = (await describe_consumer_groups(engine, [group_id], timeout_ms=timeout_ms)).result(group_id)

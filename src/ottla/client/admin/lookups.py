@@ -1,6 +1,7 @@
-"""Where keys live: partitions at their leaders, groups and transactional ids at their coordinators.
+"""Finds the nodes of keys: the leaders of partitions, the coordinators of groups and transactional ids.
 
-Rule: a lookup says only what the cluster said just now. What has no node yet is left out, and asked again.
+Rule: a lookup returns only what the cluster has just answered. Keys without a node are omitted and looked up
+again.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _PARTITION_LATER = _TOPIC_LATER | {
 
 
 def at_nodes(nodes: Mapping[K, int]) -> Lookup[K]:
-    """Keys that say themselves where they live."""
+    """For keys that contain their node."""
 
     async def find(engine: Engine, keys: Collection[K], timeout_ms: int) -> Found[K]:
         return Found({key: nodes[key] for key in keys})
@@ -46,7 +47,7 @@ def at_nodes(nodes: Mapping[K, int]) -> Lookup[K]:
 
 
 async def brokers_of(engine: Engine, deadline: Deadline, name: str) -> list[Node]:
-    """The brokers that are there now."""
+    """The brokers that are alive now."""
 
     def read(answer: MetadataResponse) -> list[Node]:
         if not answer.brokers:
@@ -59,7 +60,7 @@ async def brokers_of(engine: Engine, deadline: Deadline, name: str) -> list[Node
 
 
 def leaders(*, unknown_topics_may_come: bool) -> Lookup[TopicPartition]:
-    """Partitions at their leaders. A topic that does not exist is waited for, or is an error at once."""
+    """Find the leaders of partitions. A topic that does not exist is retried, or fails at once."""
 
     async def find(
         engine: Engine, keys: Collection[TopicPartition], timeout_ms: int
@@ -78,7 +79,7 @@ def leaders(*, unknown_topics_may_come: bool) -> Lookup[TopicPartition]:
 def read_leaders(
     answer: MetadataResponse, keys: Collection[TopicPartition], *, unknown_topics_may_come: bool
 ) -> Found[TopicPartition]:
-    """Leaders in a metadata answer; pure."""
+    """Read the leaders in a metadata response; pure."""
     found: Found[TopicPartition] = Found()
     asked = set(keys)
     later = _TOPIC_LATER | ({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION} if unknown_topics_may_come else set())
@@ -107,7 +108,7 @@ def _why(code: int, key: TopicPartition) -> str:
 
 
 def coordinators(kind: int, key_of: Callable[[K], str] = str) -> Lookup[K]:
-    """Groups or transactional ids at their coordinators: one request for all, where the broker knows that."""
+    """Find the coordinators of groups or transactional ids: in one request if the broker supports that."""
 
     async def find(engine: Engine, keys: Collection[K], timeout_ms: int) -> Found[K]:
         from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -142,7 +143,7 @@ async def _one_by_one(engine: Engine, names: Mapping[str, K], kind: int, timeout
 def read_coordinators(
     answer: FindCoordinatorResponse, names: Mapping[str, K], *, asked: str | None = None
 ) -> Found[K]:
-    """Coordinators in an answer, of the batched form or, with `asked`, of the single one; pure."""
+    """Read the coordinators in a response, of the batched form or, with `asked`, of the single form; pure."""
     found: Found[K] = Found()
     told = [(one.key, one.error_code, one.error_message, one.node_id) for one in answer.coordinators]
     if asked is not None:

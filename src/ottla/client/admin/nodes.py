@@ -1,4 +1,4 @@
-"""The cluster itself: its brokers and controllers, the metadata quorum, features, versions of APIs."""
+"""The cluster itself: brokers and controllers, the metadata quorum, features, API versions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BROKERS, _CONTROLLERS = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class ClusterNode:
-    """A node, and whether it is fenced: registered, but without duties."""
+    """A node, and whether it is fenced."""
 
     id: int
     host: str
@@ -39,7 +39,7 @@ class ClusterNode:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """A cluster. By `bootstrap.controllers` the nodes are controllers, and `controller` the active one."""
+    """A cluster. With `bootstrap.controllers` its nodes are controllers, and `controller` the active one."""
 
     cluster_id: str
     controller: ClusterNode | None
@@ -54,7 +54,7 @@ async def describe_cluster(
     include_fenced_brokers: bool = False,
     timeout_ms: int | None = None,
 ) -> ClusterDescription:
-    """Id and nodes of the cluster. Brokers name one of themselves, who hands requests on, as controller."""
+    """Describe the cluster: its id and nodes. As controller, brokers name a broker that forwards requests."""
     if engine.asks_controllers and include_fenced_brokers:
         raise ValueError(
             "Controllers do not list fenced brokers. Create the admin client with bootstrap.servers."
@@ -80,7 +80,7 @@ async def describe_cluster(
 
 
 def read_cluster(answer: DescribeClusterResponse) -> ClusterDescription:
-    """The cluster in an answer; pure."""
+    """Read the cluster in a response; pure."""
     check(answer.error_code, answer.error_message)
     nodes = {
         one.broker_id: ClusterNode(one.broker_id, one.host, one.port, one.rack, one.is_fenced)
@@ -120,7 +120,7 @@ async def _describe_by_metadata(engine: Engine, operations: bool, deadline: Dead
 
 @dataclass(frozen=True, slots=True)
 class QuorumReplica:
-    """A replica of the metadata log, as its leader sees it."""
+    """A replica of the metadata log, as the quorum leader reports it."""
 
     id: int
     directory_id: str
@@ -140,7 +140,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class QuorumDescription:
-    """The quorum of controllers and those who follow its log."""
+    """The voters and observers of the metadata quorum."""
 
     leader_id: int
     leader_epoch: int
@@ -151,7 +151,7 @@ class QuorumDescription:
 
 
 async def describe_metadata_quorum(engine: Engine, *, timeout_ms: int | None = None) -> QuorumDescription:
-    """Who leads the metadata log, and how far everybody is."""
+    """Describe the metadata quorum: its leader, and how far each replica is."""
     from ottla.wire.messages.describe_quorum import DescribeQuorumRequest
 
     topic = DescribeQuorumRequest.TopicData(
@@ -167,7 +167,7 @@ async def describe_metadata_quorum(engine: Engine, *, timeout_ms: int | None = N
 
 
 def read_quorum(answer: DescribeQuorumResponse, *, asks_controllers: bool = False) -> QuorumDescription:
-    """The quorum in an answer; pure."""
+    """Read the quorum in a response; pure."""
     partitions = [one for topic in answer.topics for one in topic.partitions]
     _check_controller([answer.error_code, *(one.error_code for one in partitions)], asks_controllers)
     check(answer.error_code, answer.error_message)
@@ -201,7 +201,7 @@ def _replica(told: DescribeQuorumResponse.ReplicaState) -> QuorumReplica:
 
 
 def _check_controller(codes: Collection[int], asks_controllers: bool) -> None:
-    """A controller that does not lead says either of two codes."""
+    """Raise NotController. A controller that does not lead answers with one of two codes."""
     if ErrorCode.NOT_CONTROLLER in codes or (asks_controllers and ErrorCode.NOT_LEADER_OR_FOLLOWER in codes):
         raise NotController("The controller has moved.")
 
@@ -215,7 +215,7 @@ async def add_raft_voter(
     cluster_id: str | None = None,
     timeout_ms: int | None = None,
 ) -> None:
-    """Make a controller that follows the metadata log a voter."""
+    """Make a controller that is an observer a voter."""
     from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest
 
     listeners = [
@@ -246,7 +246,7 @@ async def remove_raft_voter(
     cluster_id: str | None = None,
     timeout_ms: int | None = None,
 ) -> None:
-    """Take a controller out of the quorum."""
+    """Remove a voter from the quorum."""
     from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 
     request = RemoveRaftVoterRequest(
@@ -266,13 +266,13 @@ async def remove_raft_voter(
 def _read_voter_change(
     engine: Engine, answer: AddRaftVoterResponse | RemoveRaftVoterResponse
 ) -> Exception | None:
-    """Why a change was refused. It is not raised here, as that would be another try for some codes."""
+    """The error of a rejected change. It is returned, not raised, since some codes would be retried."""
     _check_controller([answer.error_code], engine.asks_controllers)
     return failure(answer.error_code, answer.error_message) if answer.error_code else None
 
 
 async def unregister_broker(engine: Engine, broker_id: int, *, timeout_ms: int | None = None) -> None:
-    """Forget a broker that is gone for good."""
+    """Unregister a broker that will not come back."""
     from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
     def read(answer: UnregisterBrokerResponse) -> None:
@@ -292,7 +292,7 @@ async def unregister_broker(engine: Engine, broker_id: int, *, timeout_ms: int |
 
 
 class UpgradeType(IntEnum):
-    """What a change of a feature's level may cost."""
+    """What a change of a feature's level may lose."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -301,7 +301,7 @@ class UpgradeType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FeatureUpdate:
-    """The level that a feature shall have; 0 switches it off."""
+    """The new level of a feature; 0 disables it."""
 
     level: int
     type: UpgradeType = UpgradeType.UPGRADE
@@ -309,7 +309,7 @@ class FeatureUpdate:
 
 @dataclass(frozen=True, slots=True)
 class FeatureRange:
-    """From which level to which."""
+    """The supported or finalized levels of a feature."""
 
     first: int
     last: int
@@ -317,7 +317,7 @@ class FeatureRange:
 
 @dataclass(frozen=True, slots=True)
 class FeatureDescription:
-    """What is finalized for the cluster, and what the node that was asked can do."""
+    """The finalized features of the cluster, and the features that the answering node supports."""
 
     finalized: Mapping[str, FeatureRange]
     finalized_epoch: int | None
@@ -333,7 +333,7 @@ class ApiRange:
     first: int
     last: int
     usable: int | None
-    """The version that this client uses; None where there is none in common."""
+    """The version that this client uses; None if there is no common version."""
 
 
 def _hello() -> ApiVersionsRequest:
@@ -343,7 +343,7 @@ def _hello() -> ApiVersionsRequest:
 async def describe_features(
     engine: Engine, *, node_id: int | None = None, timeout_ms: int | None = None
 ) -> FeatureDescription:
-    """The features of the cluster, as a node (any, unless one is named) knows them."""
+    """Describe the features of the cluster, as one node (by default any) knows them."""
     place: Place = Role.BROKER_OR_CONTROLLER if node_id is None else node_id
     return await engine.call(
         "describe_features",
@@ -355,7 +355,7 @@ async def describe_features(
 
 
 def read_features(answer: ApiVersionsResponse) -> FeatureDescription:
-    """The features in an answer; pure."""
+    """Read the features in a response; pure."""
     check(answer.error_code)
     return FeatureDescription(
         {
@@ -374,7 +374,7 @@ async def update_features(
     validate_only: bool = False,
     timeout_ms: int | None = None,
 ) -> Results[str, None]:
-    """Change levels of features: a number is an upgrade to it."""
+    """Change the levels of features: a number is an upgrade to it."""
     from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
     if not updates or not all(name.strip() for name in updates):
@@ -413,7 +413,7 @@ async def update_features(
 async def describe_api_versions(
     engine: Engine, node_ids: Iterable[int] | None = None, *, timeout_ms: int | None = None
 ) -> Results[int, tuple[ApiRange, ...]]:
-    """The APIs and versions that each node serves; without ids: of all nodes."""
+    """Describe the APIs and versions that each node serves; without ids: all nodes."""
     deadline = engine.deadline(timeout_ms)
     if node_ids is None:
         cluster = await describe_cluster(engine, timeout_ms=timeout_ms)
@@ -432,7 +432,7 @@ async def describe_api_versions(
 
 
 def read_apis(answer: ApiVersionsResponse) -> tuple[ApiRange, ...]:
-    """The APIs in an answer, by key; pure."""
+    """Read the APIs in a response, by key; pure."""
     ranges = []
     for told in sorted(answer.api_keys, key=lambda one: one.api_key):
         known = API_BY_KEY.get(told.api_key)

@@ -1,4 +1,4 @@
-"""Offsets of partitions at their leaders: listed by kind or time; records before an offset deleted."""
+"""Offsets of partitions: list them by kind or time; delete the records before an offset."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ END = -1
 
 
 class OffsetSpec(IntEnum):
-    """Which offset to list. A timestamp in ms in its place: the first record from then on."""
+    """Which offset to list. A timestamp in ms instead means the first record at or after it."""
 
     LATEST = -1
     EARLIEST = -2
@@ -33,7 +33,7 @@ class OffsetSpec(IntEnum):
 
 
 class IsolationLevel(IntEnum):
-    """Whether offsets behind open transactions count."""
+    """Whether offsets beyond the last stable offset are listed."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
@@ -59,7 +59,7 @@ _METADATA_IS_OLD = _LEADER_ASKED_ANEW | {
 
 @dataclass(frozen=True, slots=True)
 class ListedOffset:
-    """An offset; -1 where no record is as late as the time that was asked for."""
+    """An offset; -1 if no record is at or after the requested time."""
 
     offset: int
     timestamp: int
@@ -73,7 +73,7 @@ async def list_offsets(
     isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     timeout_ms: int | None = None,
 ) -> Results[TopicPartition, ListedOffset]:
-    """Partition -> which offset: an `OffsetSpec`, or a timestamp in ms."""
+    """List offsets: partition -> an `OffsetSpec`, or a timestamp in ms."""
 
     def build(node: int, keys: list[TopicPartition], timeout_ms: int) -> ListOffsetsRequest:
         return ListOffsetsRequest(
@@ -112,7 +112,7 @@ async def list_offsets(
 def read_listed(
     node: int, keys: Collection[TopicPartition], answer: ListOffsetsResponse
 ) -> Outcome[TopicPartition, ListedOffset]:
-    """The offsets in an answer; pure."""
+    """Read the offsets in a response; pure."""
     outcome: Outcome[TopicPartition, ListedOffset] = Outcome()
     for topic in answer.topics:
         for told in topic.partitions:
@@ -128,7 +128,7 @@ def read_listed(
 async def delete_records(
     engine: Engine, before: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
 ) -> Results[TopicPartition, int]:
-    """Delete what lies before an offset (-1: everything). The results are the new first offsets."""
+    """Delete the records before an offset (-1: all). The results are the new log start offsets."""
 
     def build(node: int, keys: list[TopicPartition], timeout_ms: int) -> DeleteRecordsRequest:
         return DeleteRecordsRequest(
@@ -160,7 +160,7 @@ async def delete_records(
 def read_deleted(
     node: int, keys: Collection[TopicPartition], answer: DeleteRecordsResponse
 ) -> Outcome[TopicPartition, int]:
-    """The new first offsets in an answer; pure."""
+    """Read the new log start offsets in a response; pure."""
     outcome: Outcome[TopicPartition, int] = Outcome()
     for topic in answer.topics:
         for told in topic.partitions:

@@ -1,8 +1,9 @@
-"""How one implementation becomes two classes: `AsyncAdmin` awaits, `Admin` waits.
+"""Makes one function a method of two classes: `AsyncAdmin` awaits it, `Admin` blocks.
 
-An operation is a coroutine function that takes the engine first. The descriptor binds it to an admin: the
-asynchronous one gives the coroutine, the blocking one has it run and gives its result. The types follow.
-Modules of operations are imported when one of theirs is first used: who lists topics does not pay for ACLs.
+An operation is a coroutine function whose first argument is the engine. The descriptor binds it to an admin:
+the asyncio class returns the coroutine, the blocking one runs it and returns its result. The types follow.
+Modules of operations are imported on the first use of one of their operations: a program that lists topics
+does not load the ACL module.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ R = TypeVar("R")
 
 
 class Later:
-    """A module that is imported when something of it is asked for."""
+    """A module that is imported on first use."""
 
     __slots__ = ("_name",)
 
@@ -32,7 +33,7 @@ class Later:
 
 
 class Operation(Generic[P, R]):
-    """A method of both classes. Asked of a class, it is the function itself, with its documentation."""
+    """A method of both classes. On the class itself it is the documented function."""
 
     __slots__ = ("_find",)
 

@@ -1,4 +1,4 @@
-"""The operations that an access rule speaks of, and the bit fields in which brokers name those allowed."""
+"""The operations of ACLs, and the bit fields in which brokers report the allowed ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _NOT_ASKED = -(2**31)
 
 
 class AclOperation(Code):
-    """What somebody may do with a resource. The numbers are the protocol's."""
+    """An operation on a resource. The numbers are the protocol's."""
 
     UNKNOWN = 0
     ANY = 1
@@ -29,7 +29,7 @@ class AclOperation(Code):
 
 
 def operations_of(bits: int) -> frozenset[AclOperation] | None:
-    """The operations in a bit field; None where the broker was not asked for them."""
+    """The operations in a bit field; None if they were not requested."""
     if bits == _NOT_ASKED:
         return None
     return frozenset(

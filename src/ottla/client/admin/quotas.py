@@ -1,4 +1,4 @@
-"""Quotas of clients, users and addresses."""
+"""Quotas of users, clients and IP addresses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLIENT_ID = "client-id"
 IP = "ip"
 
 QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
-"""Sorted pairs of type and name, as `quota_entity(user="ann")` makes them; the name None is the default."""
+"""Sorted pairs of type and name, as `quota_entity(user="ann")` returns them; the name None is the default."""
 
 
 def quota_entity(**names: str | None) -> QuotaEntity:
@@ -43,7 +43,7 @@ class Match(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class QuotaFilter:
-    """A part of an entity that quotas are looked for by. `name` is for EXACT alone."""
+    """Matches one part of an entity. `name` is for EXACT only."""
 
     type: str
     match: Match = Match.ANY
@@ -57,7 +57,7 @@ async def describe_client_quotas(
     strict: bool = False,
     timeout_ms: int | None = None,
 ) -> dict[QuotaEntity, dict[str, float]]:
-    """Entity -> its quotas. `strict`: only entities that have no other parts than those in the filter."""
+    """Describe quotas: entity -> its quotas. `strict`: only entities without parts beyond the filter."""
     components = [
         DescribeClientQuotasRequest.ComponentData(
             entity_type=one.type, match_type=one.match, match=one.name if one.match is Match.EXACT else None
@@ -74,7 +74,7 @@ async def describe_client_quotas(
 
 
 def read_quotas(answer: DescribeClientQuotasResponse) -> dict[QuotaEntity, dict[str, float]]:
-    """The quotas in an answer; pure."""
+    """Read the quotas in a response; pure."""
     check(answer.error_code, answer.error_message)
     return {
         entity_of({part.entity_type: part.entity_name for part in one.entity}): {
@@ -91,7 +91,7 @@ async def alter_client_quotas(
     validate_only: bool = False,
     timeout_ms: int | None = None,
 ) -> Results[QuotaEntity, None]:
-    """Set quotas; None removes one."""
+    """Set quotas; None removes a quota."""
 
     def build(entities: Collection[QuotaEntity], timeout_ms: int) -> AlterClientQuotasRequest:
         request = AlterClientQuotasRequest

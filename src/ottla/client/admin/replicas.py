@@ -1,4 +1,4 @@
-"""Where replicas are: leaders elected, partitions reassigned, log directories looked at and changed."""
+"""Replicas: elect leaders, reassign partitions, describe and change log directories."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ from ottla.wire.messages.list_partition_reassignments import (
 
 
 class ElectionType(IntEnum):
-    """PREFERRED: the first replica; UNCLEAN: any that is alive, and what it lacks is lost."""
+    """PREFERRED elects the first replica; UNCLEAN elects any live replica, and loses the records that it
+    lacks.
+    """
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -42,7 +44,7 @@ class Replica(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """A reassignment under way."""
+    """A reassignment in progress."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -51,7 +53,7 @@ class Reassignment:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaInfo:
-    """A replica in a log directory. `is_future`: it is being moved there."""
+    """A replica in a log directory. `is_future`: it is being moved to this directory."""
 
     size_bytes: int
     offset_lag: int
@@ -60,7 +62,7 @@ class ReplicaInfo:
 
 @dataclass(frozen=True, slots=True)
 class LogDirDescription:
-    """A log directory of a broker; sizes are None where the broker does not tell them."""
+    """A log directory of a broker; sizes are None if the broker does not report them."""
 
     error: Exception | None
     replicas: Mapping[TopicPartition, ReplicaInfo]
@@ -71,7 +73,7 @@ class LogDirDescription:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLogDirs:
-    """In which directory a replica is, and to which one it is being moved."""
+    """The directory of a replica, and the directory that it is being moved to."""
 
     current: str | None = None
     current_offset_lag: int = -1
@@ -89,7 +91,7 @@ async def elect_leaders(
     *,
     timeout_ms: int | None = None,
 ) -> Results[TopicPartition, None]:
-    """Elect leaders; without partitions: of all that need it. ElectionNotNeeded where nothing changes."""
+    """Elect leaders; without partitions: of all that need it. ElectionNotNeeded means no change."""
     wanted = None if partitions is None else list(dict.fromkeys(partitions))
     topics = None
     if wanted is not None:
@@ -136,7 +138,7 @@ async def alter_partition_reassignments(
     allow_replication_factor_change: bool = True,
     timeout_ms: int | None = None,
 ) -> Results[TopicPartition, None]:
-    """Give partitions other replicas; None ends a reassignment that is under way."""
+    """Reassign partitions to other replicas; None cancels a reassignment in progress."""
 
     def build(keys: Collection[TopicPartition], timeout_ms: int) -> AlterPartitionReassignmentsRequest:
         request = AlterPartitionReassignmentsRequest
@@ -185,7 +187,7 @@ def _list(replicas: Sequence[int] | None) -> list[int] | None:
 async def list_partition_reassignments(
     engine: Engine, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
 ) -> dict[TopicPartition, Reassignment]:
-    """The reassignments under way, of all partitions or of these."""
+    """List the reassignments in progress, of all partitions or of these."""
     topics = None
     if partitions is not None:
         topics = [
@@ -220,7 +222,7 @@ async def list_partition_reassignments(
 async def describe_log_dirs(
     engine: Engine, brokers: Iterable[int], *, timeout_ms: int | None = None
 ) -> Results[int, dict[str, LogDirDescription]]:
-    """Broker -> its log directories with the replicas in them."""
+    """Describe log directories: broker -> its directories with their replicas."""
 
     def read(
         brokers: Collection[int], answer: DescribeLogDirsResponse
@@ -243,7 +245,7 @@ async def describe_log_dirs(
 
 
 def read_log_dirs(answer: DescribeLogDirsResponse) -> dict[str, LogDirDescription]:
-    """The log directories in an answer; pure."""
+    """Read the log directories in a response; pure."""
     return {
         told.log_dir: LogDirDescription(
             failure(told.error_code) if told.error_code else None,
@@ -265,7 +267,7 @@ def read_log_dirs(answer: DescribeLogDirsResponse) -> dict[str, LogDirDescriptio
 async def describe_replica_log_dirs(
     engine: Engine, replicas: Iterable[Replica], *, timeout_ms: int | None = None
 ) -> Results[Replica, ReplicaLogDirs]:
-    """In which directory each replica is. One that is nowhere has None in it."""
+    """Find the directory of each replica; None in it if the broker does not host the replica."""
 
     def build(of_broker: Collection[Replica], timeout_ms: int) -> DescribeLogDirsRequest:
         keys = [TopicPartition(one.topic, one.partition) for one in of_broker]
@@ -291,7 +293,7 @@ async def describe_replica_log_dirs(
 def read_replica_log_dirs(
     replicas: Collection[Replica], answer: DescribeLogDirsResponse
 ) -> dict[Replica, ReplicaLogDirs | Exception]:
-    """Where replicas are, by an answer; pure."""
+    """Read the directories of replicas in a response; pure."""
     found = {TopicPartition(one.topic, one.partition): ReplicaLogDirs() for one in replicas}
     for path, directory in read_log_dirs(answer).items():
         for key, info in directory.replicas.items():

@@ -1,7 +1,7 @@
-"""What a call for many items gives back: a mapping of item to result or error.
+"""The result of a call for many items: a mapping of item to result or error.
 
-Rule: an error of one item never hides the results of the others, and is never lost: who does not look at
-each item calls `all()`, which raises.
+Rule: an error of one item never hides the results of others, and is never lost: callers that do not check
+each item call `all()`, which raises.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ V_co = TypeVar("V_co", covariant=True)
 
 
 def failure(code: int, message: str | None = None) -> KafkaError:
-    """The exception of an error code in an answer."""
+    """The exception of an error code in a response."""
     return for_code(code)(message)
 
 
 def check(code: int, message: str | None = None) -> None:
-    """Raise what an error code stands for, if it stands for one."""
+    """Raise the exception of an error code, unless it is 0."""
     if code:
         raise failure(code, message)
 
 
 class Results(Mapping[K, V_co | Exception], Generic[K, V_co]):
-    """Item -> its result, or the exception that it met."""
+    """Item -> its result or its exception."""
 
     __slots__ = ("_outcomes",)
 
@@ -48,14 +48,14 @@ class Results(Mapping[K, V_co | Exception], Generic[K, V_co]):
         return f"Results({self._outcomes!r})"
 
     def result(self, item: K) -> V_co:
-        """The result of one item; its error is raised."""
+        """Return the result of one item, or raise its error."""
         outcome = self._outcomes[item]
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
 
     def all(self) -> dict[K, V_co]:
-        """The results of all items; the first error is raised, with a note that says whose it is."""
+        """Return the results of all items, or raise the first error, with a note that names its item."""
         for item, outcome in self._outcomes.items():
             if isinstance(outcome, Exception):
                 outcome.add_note(f"Raised for {item!s}; {len(self.failed)} of {len(self)} items failed.")
@@ -64,22 +64,22 @@ class Results(Mapping[K, V_co | Exception], Generic[K, V_co]):
 
     @property
     def succeeded(self) -> dict[K, V_co]:
-        """The items that went well."""
+        """The items that succeeded."""
         return {
             item: outcome for item, outcome in self._outcomes.items() if not isinstance(outcome, Exception)
         }
 
     @property
     def failed(self) -> dict[K, Exception]:
-        """The items that did not, and why."""
+        """The items that failed, with their errors."""
         return {item: outcome for item, outcome in self._outcomes.items() if isinstance(outcome, Exception)}
 
 
 class Listed(Sequence[V_co], Generic[V_co]):
-    """What all brokers together listed.
+    """The merged listing of all brokers.
 
-    Looking at it raises the error of a broker that did not answer: a list with a hole looks like a whole one.
-    `found` is what came all the same, `errors` who failed.
+    Reading it raises the error of a broker that did not answer, since an incomplete list looks like a
+    complete one. `found` contains what did arrive, `errors` the brokers that failed.
     """
 
     __slots__ = ("errors", "found")
@@ -89,7 +89,7 @@ class Listed(Sequence[V_co], Generic[V_co]):
         self.errors: dict[int, Exception] = dict(errors)
 
     def all(self) -> tuple[V_co, ...]:
-        """Everything, or the first error."""
+        """Return everything, or raise the first error."""
         for broker, error in self.errors.items():
             error.add_note(f"Raised for broker {broker}.")
             raise error

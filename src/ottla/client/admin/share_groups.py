@@ -1,4 +1,4 @@
-"""Share groups and streams groups, where a broker serves them, and the offsets of share groups."""
+"""Share groups and streams groups (if a broker serves them), and the offsets of share groups."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ShareGroupDescription:
 
 @dataclass(frozen=True, slots=True)
 class SharePartitionOffset:
-    """Where a share group begins in a partition; `lag` is None where the broker does not tell it."""
+    """The start offset of a share group in a partition; `lag` is None if the broker does not report it."""
 
     start_offset: int
     leader_epoch: int | None
@@ -58,7 +58,7 @@ class SharePartitionOffset:
 
 @dataclass(frozen=True, slots=True)
 class StreamsTask:
-    """A part of a topology on one partition number."""
+    """A task of a topology: a subtopology and partitions."""
 
     subtopology_id: str
     partition: int
@@ -118,7 +118,7 @@ async def describe_share_groups(
     include_authorized_operations: bool = False,
     timeout_ms: int | None = None,
 ) -> Results[str, ShareGroupDescription]:
-    """Share groups with their members."""
+    """Describe share groups with their members."""
     return await engine.spread(
         "describe_share_groups",
         group_ids,
@@ -134,7 +134,7 @@ async def describe_share_groups(
 def read_share_groups(
     node: int, keys: Collection[str], answer: ShareGroupDescribeResponse
 ) -> Outcome[str, ShareGroupDescription]:
-    """Share groups in an answer; pure."""
+    """Read the share groups in a response; pure."""
     outcome: Outcome[str, ShareGroupDescription] = Outcome()
     for told in answer.groups:
         if told.error_code:
@@ -175,7 +175,7 @@ async def list_share_group_offsets(
     *,
     timeout_ms: int | None = None,
 ) -> Results[str, dict[TopicPartition, SharePartitionOffset | None]]:
-    """Where share groups begin: group -> partitions (None: all that it has)."""
+    """List the start offsets of share groups: group -> partitions (None: all)."""
     from ottla.wire.messages.describe_share_group_offsets import (
         DescribeShareGroupOffsetsRequest,
         DescribeShareGroupOffsetsResponse,
@@ -238,7 +238,7 @@ async def list_share_group_offsets(
 async def alter_share_group_offsets(
     engine: Engine, group_id: str, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
 ) -> Results[TopicPartition, None]:
-    """Let an empty share group begin elsewhere."""
+    """Change the start offsets of an empty share group."""
     from ottla.wire.messages.alter_share_group_offsets import (
         AlterShareGroupOffsetsRequest,
         AlterShareGroupOffsetsResponse,
@@ -294,7 +294,7 @@ async def alter_share_group_offsets(
 async def delete_share_group_offsets(
     engine: Engine, group_id: str, topics: Iterable[str], *, timeout_ms: int | None = None
 ) -> Results[str, None]:
-    """Forget where an empty share group begins in topics."""
+    """Delete the start offsets of an empty share group, by topic."""
     from ottla.wire.messages.delete_share_group_offsets import (
         DeleteShareGroupOffsetsRequest,
         DeleteShareGroupOffsetsResponse,
@@ -341,7 +341,7 @@ async def describe_streams_groups(
     include_authorized_operations: bool = False,
     timeout_ms: int | None = None,
 ) -> Results[str, StreamsGroupDescription]:
-    """Streams groups with their members, tasks and topology."""
+    """Describe streams groups with their members, tasks and topology."""
     return await engine.spread(
         "describe_streams_groups",
         group_ids,
@@ -357,7 +357,7 @@ async def describe_streams_groups(
 def read_streams_groups(
     node: int, keys: Collection[str], answer: StreamsGroupDescribeResponse
 ) -> Outcome[str, StreamsGroupDescription]:
-    """Streams groups in an answer; pure."""
+    """Read the streams groups in a response; pure."""
     outcome: Outcome[str, StreamsGroupDescription] = Outcome()
     for told in answer.groups:
         if told.error_code:

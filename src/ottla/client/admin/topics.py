@@ -1,4 +1,4 @@
-"""Topics and partitions: made, removed, listed, described."""
+"""Topics and partitions: create, delete, list, describe."""
 
 from __future__ import annotations
 
@@ -41,8 +41,11 @@ BROKER_DEFAULT = -1
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to make. What is None is the brokers' default; `assignments` (partition -> brokers) names the
-    replicas, and then `partitions` and `replication_factor` stay None."""
+    """A topic to create. None means the brokers' default.
+
+    `assignments` (partition -> brokers) sets the replicas; `partitions` and `replication_factor` must then be
+    None.
+    """
 
     name: str
     partitions: int | None = None
@@ -53,7 +56,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """A topic as it was made. What the broker did not tell (old versions, no permission) is None or empty."""
+    """A created topic. What the broker does not report (old version, no permission) is None or empty."""
 
     name: str
     topic_id: str | None
@@ -64,7 +67,7 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """How many partitions a topic shall have in all; `assignments` are the replicas of each new one."""
+    """The new total number of partitions of a topic; `assignments` are the replicas of each new one."""
 
     total: int
     assignments: Sequence[Sequence[int]] | None = None
@@ -72,7 +75,7 @@ class NewPartitions:
 
 @dataclass(frozen=True, slots=True)
 class TopicListing:
-    """A topic that is there."""
+    """A topic in a listing."""
 
     name: str
     topic_id: str | None
@@ -81,9 +84,9 @@ class TopicListing:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    """A partition. Replicas that are no longer in the cluster have an empty host.
+    """A partition. Replicas that have left the cluster have an empty host.
 
-    `elr` and `last_known_elr` (eligible leader replicas) are None where the broker does not tell them.
+    `elr` and `last_known_elr` (eligible leader replicas) are None if the broker does not report them.
     """
 
     partition: int
@@ -118,7 +121,7 @@ async def create_topics(
     retry_on_quota_violation: bool = True,
     timeout_ms: int | None = None,
 ) -> Results[str, CreatedTopic]:
-    """Make topics. `validate_only`: only say whether it could be done."""
+    """Create topics. `validate_only`: only check whether they could be created."""
     wanted = {one.name: one for one in (_new_topic(topic) for topic in topics)}
 
     def build(names: Collection[str], timeout_ms: int) -> CreateTopicsRequest:
@@ -161,7 +164,7 @@ def _creatable(topic: NewTopic) -> CreateTopicsRequest.CreatableTopic:
 
 
 def read_created(names: Collection[str], answer: CreateTopicsResponse) -> dict[str, CreatedTopic | Exception]:
-    """The topics that were made; pure."""
+    """Read the created topics in a response; pure."""
     _check_controller(told.error_code for told in answer.topics)
     return {
         told.name: failure(told.error_code, told.error_message) if told.error_code else _created(told)
@@ -195,7 +198,7 @@ async def create_partitions(
     retry_on_quota_violation: bool = True,
     timeout_ms: int | None = None,
 ) -> Results[str, None]:
-    """Give topics more partitions: topic -> how many in all."""
+    """Add partitions to topics: topic -> new total number."""
     wanted = {
         topic: total if isinstance(total, NewPartitions) else NewPartitions(total)
         for topic, total in totals.items()
@@ -242,7 +245,7 @@ async def delete_topics(
     retry_on_quota_violation: bool = True,
     timeout_ms: int | None = None,
 ) -> Results[str, None]:
-    """Remove topics with all that is in them, by name."""
+    """Delete topics by name."""
 
     def build(names: Collection[str], timeout_ms: int) -> DeleteTopicsRequest:
         # Versions from 6 on read the one list, those before it the other.
@@ -267,7 +270,7 @@ async def delete_topics_by_id(
     retry_on_quota_violation: bool = True,
     timeout_ms: int | None = None,
 ) -> Results[str, None]:
-    """Remove topics by their ids, so that a topic made anew under an old name stays."""
+    """Delete topics by id, so that a topic recreated under the same name survives."""
     wanted = {topic_id: uuid.from_text(topic_id) for topic_id in topic_ids}
 
     def build(topic_ids: Collection[str], timeout_ms: int) -> DeleteTopicsRequest:
@@ -299,9 +302,9 @@ async def _within_quota(
     retry: bool,
     timeout_ms: int | None,
 ) -> Results[str, V]:
-    """Ask the controller for all, and again for those that its quota of changes held back.
+    """Send all to the controller, and again those that its quota throttled.
 
-    The connection holds requests for as long as an answer asks, so that asking again is not asking at once.
+    The connection delays requests by the throttle time of a response, so the retry is not immediate.
     """
     deadline = engine.deadline(timeout_ms)
     outcomes: dict[str, V | Exception] = {}
@@ -333,7 +336,7 @@ def _id_text(topic_id: bytes) -> str | None:
 async def list_topics(
     engine: Engine, *, include_internal: bool = False, timeout_ms: int | None = None
 ) -> dict[str, TopicListing]:
-    """The topics that this client may see, by name."""
+    """List the topics that this client may see, by name."""
 
     def read(answer: MetadataResponse) -> dict[str, TopicListing]:
         return {
@@ -359,7 +362,7 @@ async def describe_topics(
     partitions_per_answer: int = 2000,
     timeout_ms: int | None = None,
 ) -> Results[str, TopicDescription]:
-    """Topics with their partitions, by name. Large ones come in several answers."""
+    """Describe topics with their partitions, by name. Large topics arrive in several responses."""
     deadline = engine.deadline(timeout_ms)
     wanted = list(dict.fromkeys(names))
     if not wanted:
@@ -376,7 +379,7 @@ async def describe_topics(
 
 
 def _without_operations(outcome: TopicDescription | Exception) -> TopicDescription | Exception:
-    """Brokers tell of operations in pages whether they are asked to or not."""
+    """Drop the operations, which brokers return in paged responses even if not requested."""
     return outcome if isinstance(outcome, Exception) else replace(outcome, authorized_operations=None)
 
 
@@ -398,9 +401,9 @@ async def _describe_in_pages(
 
 
 class Pages:
-    """Topics that come in pages: what is left to ask, and what has been told. Pure.
+    """Topics that arrive in pages: those left to request, and those received. Pure.
 
-    A page may end within a topic: the cursor of the next one then names that topic and the partition.
+    A page may end within a topic; the cursor then names that topic and the next partition.
     """
 
     def __init__(self, names: Iterable[str], limit: int) -> None:
@@ -423,7 +426,7 @@ class Pages:
         )
 
     def take(self, answer: DescribeTopicPartitionsResponse, nodes: Mapping[int, Node]) -> None:
-        """Note one answer. Each page must bring something: a broker that repeats itself is an error."""
+        """Add one response. A page that brings nothing new is an error."""
         before = (len(self.left), self._cursor and (self._cursor.topic_name, self._cursor.partition_index))
         cursor = answer.next_cursor
         for told in answer.topics:
@@ -498,7 +501,7 @@ async def _nodes(engine: Engine, deadline: Deadline) -> dict[int, Node]:
 async def _describe_at_once(
     engine: Engine, wanted: Collection[str], include_authorized_operations: bool, deadline: Deadline
 ) -> Results[str, TopicDescription]:
-    """By the metadata, for brokers before version 3.8; without eligible leader replicas."""
+    """Describe topics by their metadata, for brokers before version 3.8; without eligible leader replicas."""
 
     def build(names: Collection[str], timeout_ms: int) -> MetadataRequest:
         return MetadataRequest(
@@ -527,7 +530,7 @@ async def describe_topics_by_id(
     include_authorized_operations: bool = False,
     timeout_ms: int | None = None,
 ) -> Results[str, TopicDescription]:
-    """Topics with their partitions, by id. Eligible leader replicas are told by name only."""
+    """Describe topics with their partitions, by id; without eligible leader replicas."""
     wanted = {topic_id: uuid.from_text(topic_id) for topic_id in topic_ids}
 
     def build(topic_ids: Collection[str], timeout_ms: int) -> MetadataRequest:

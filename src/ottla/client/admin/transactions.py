@@ -1,4 +1,4 @@
-"""Transactions and the producers behind them: listed, described, aborted, fenced."""
+"""Transactions and their producers: list, describe, abort, fence."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ottla.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteT
 
 
 class TransactionState(StrEnum):
-    """What stage a transaction is in."""
+    """The state of a transaction."""
 
     ONGOING = "Ongoing"
     PREPARE_ABORT = "PrepareAbort"
@@ -58,7 +58,7 @@ class TransactionListing:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """A transaction. `start_time_ms` is None while none is open."""
+    """A transaction. `start_time_ms` is None if none is open."""
 
     transactional_id: str
     coordinator_id: int
@@ -72,7 +72,7 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """A producer that wrote to a partition; `transaction_start_offset` where it has one open there."""
+    """A producer of a partition; `transaction_start_offset` if it has an open transaction there."""
 
     producer_id: int
     producer_epoch: int
@@ -84,7 +84,7 @@ class ProducerState:
 
 @dataclass(frozen=True, slots=True)
 class FencedProducer:
-    """The id and epoch that a transactional id has now."""
+    """The producer id and epoch of a transactional id after fencing."""
 
     producer_id: int
     producer_epoch: int
@@ -92,7 +92,7 @@ class FencedProducer:
 
 @dataclass(frozen=True, slots=True)
 class AbortSpec:
-    """A transaction that hangs in one partition, as `describe_producers` showed it."""
+    """A hanging transaction in one partition, as `describe_producers` shows it."""
 
     partition: TopicPartition
     producer_id: int
@@ -109,7 +109,7 @@ async def list_transactions(
     transactional_id_pattern: str | None = None,
     timeout_ms: int | None = None,
 ) -> Listed[TransactionListing]:
-    """The transactions of all coordinators. `duration_ms`: only those that have been open for longer."""
+    """List the transactions of all coordinators. `duration_ms`: only those open for longer."""
     deadline = engine.deadline(timeout_ms)
     brokers = [node.id for node in await brokers_of(engine, deadline, "list_transactions")]
 
@@ -147,7 +147,7 @@ async def list_transactions(
 async def describe_transactions(
     engine: Engine, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
 ) -> Results[str, TransactionDescription]:
-    """Transactions by their ids."""
+    """Describe transactions by their ids."""
     return await engine.spread(
         "describe_transactions",
         transactional_ids,
@@ -161,7 +161,7 @@ async def describe_transactions(
 def read_transactions(
     node: int, keys: Collection[str], answer: DescribeTransactionsResponse
 ) -> Outcome[str, TransactionDescription]:
-    """The transactions in an answer; pure."""
+    """Read the transactions in a response; pure."""
     outcome: Outcome[str, TransactionDescription] = Outcome()
     for told in answer.transaction_states:
         key = told.transactional_id
@@ -193,7 +193,7 @@ async def describe_producers(
     broker_id: int | None = None,
     timeout_ms: int | None = None,
 ) -> Results[TopicPartition, tuple[ProducerState, ...]]:
-    """The producers that a partition's leader (or the replica on `broker_id`) remembers."""
+    """Describe the producers that a partition's leader (or the replica on `broker_id`) knows."""
     keys = list(partitions)
     lookup = leaders(unknown_topics_may_come=True)
     if broker_id is not None:
@@ -222,7 +222,7 @@ async def describe_producers(
 def read_producers(
     answer: DescribeProducersResponse, *, leader_is_asked: bool
 ) -> Outcome[TopicPartition, tuple[ProducerState, ...]]:
-    """The producers in an answer; pure."""
+    """Read the producers in a response; pure."""
     outcome: Outcome[TopicPartition, tuple[ProducerState, ...]] = Outcome()
     for topic in answer.topics:
         for told in topic.partitions:
@@ -250,7 +250,7 @@ def _producer(told: DescribeProducersResponse.ProducerState) -> ProducerState:
 
 
 async def abort_transaction(engine: Engine, spec: AbortSpec, *, timeout_ms: int | None = None) -> None:
-    """Write an abort marker into a partition where a transaction hangs that no coordinator knows."""
+    """Write an abort marker into a partition with a hanging transaction, which no coordinator knows."""
     marker = WriteTxnMarkersRequest.WritableTxnMarker(
         producer_id=spec.producer_id,
         producer_epoch=spec.producer_epoch,
@@ -303,7 +303,7 @@ _ABORT_ELSEWHERE = frozenset(
 async def fence_producers(
     engine: Engine, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
 ) -> Results[str, FencedProducer]:
-    """Fence the producers that use these ids now, and abort what they have open."""
+    """Fence the current producers of these ids, and abort their open transactions."""
     deadline = engine.deadline(timeout_ms)
     transaction_timeout_ms = engine.settings.request_timeout_ms if timeout_ms is None else timeout_ms
     return await engine.spread(
@@ -322,7 +322,7 @@ async def fence_producers(
 def read_fenced(
     node: int, keys: Collection[str], answer: InitProducerIdResponse
 ) -> Outcome[str, FencedProducer]:
-    """What a coordinator said of the one id that it was asked for; pure."""
+    """Read the coordinator's answer about the requested id; pure."""
     outcome: Outcome[str, FencedProducer] = Outcome()
     for key in keys:
         if not answer.error_code:
@@ -342,6 +342,6 @@ def read_fenced(
 async def force_terminate_transaction(
     engine: Engine, transactional_id: str, *, timeout_ms: int | None = None
 ) -> None:
-    """End an open transaction of which the coordinator knows, whoever has it."""
+    """Abort the open transaction of a transactional id, whichever producer uses it."""
     results = await fence_producers(engine, [transactional_id], timeout_ms=timeout_ms)
     results.result(transactional_id)

@@ -1,4 +1,4 @@
-"""The values that admin calls take and give, from the modules of their matters. All are public."""
+"""The public argument and result types of admin calls, from the modules of their subjects."""
 
 from __future__ import annotations
 

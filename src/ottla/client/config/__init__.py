@@ -1,6 +1,6 @@
-"""What can be set for a client: definitions, parsing, checks. Pure.
+"""The settings of clients: definitions, parsing, checks. Pure.
 
-`ProducerSettings.parse({"linger.ms": 5})` and its like read values, `from_properties` reads files.
+`ProducerSettings.parse({"linger.ms": 5})` parses values; `from_properties` reads files.
 """
 
 from ottla.client.config.schema import Parameter, parameters

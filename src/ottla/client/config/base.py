@@ -1,7 +1,8 @@
-"""How a client's settings are read: names, values, and the frozen object that holds them.
+"""Parses a client's settings into a frozen object.
 
-`parse` takes a mapping with dotted names and keywords in snake_case, with texts or Python values, and tells
-all faults at once. What it returns is valid as a whole; the classes in settings.py add the attributes' types.
+`parse` takes a mapping with dotted names and keywords in snake_case, with strings or Python values, and
+reports all errors at once. The result is valid as a whole; the classes in settings.py add the types of the
+attributes.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ class Settings:
     KIND: ClassVar[Kind]
 
     given: frozenset[str]
-    """The dotted names that were given, in contrast to defaults."""
+    """The dotted names that were set explicitly."""
     warnings: tuple[str, ...]
-    """What whoever made the client should know; log it once."""
+    """Warnings for the user; log each once."""
 
     def __init__(self, values: Mapping[str, Any], given: frozenset[str], warnings: tuple[str, ...]) -> None:
         for attribute, value in (*values.items(), ("given", given), ("warnings", warnings)):
@@ -37,9 +38,9 @@ class Settings:
 
     @classmethod
     def parse(cls, mapping: Mapping[str, object] | str | None = None, /, **keywords: object) -> Self:
-        """Settings from a mapping with dotted names, or from a text with the bootstrap servers, and keywords.
+        """Parse a mapping with dotted names, or a string of bootstrap servers, and keywords.
 
-        None stands for the default. ConfigError has a line for each fault.
+        None means the default. ConfigError has a line for each error.
         """
         if isinstance(mapping, str):
             mapping = {"bootstrap.servers": mapping}
@@ -62,11 +63,11 @@ class Settings:
         environment: Mapping[str, str] | None = None,
         read: Callable[[str], bytes] | None = None,
     ) -> Self:
-        """Settings from the text of a properties file; `overrides`, with dotted names, are stronger.
+        """Parse the text of a properties file; `overrides`, with dotted names, take precedence.
 
-        As with Kafka's tools one file may serve several clients: names that this one does not know are left
-        out, with a warning unless another client knows them. `environment` and `read` are for the references
-        that `config.providers` allows.
+        As with Kafka's tools, one file may serve several clients: settings that this client does not have are
+        ignored, with a warning unless another client has them. `environment` and `read` resolve the
+        references that `config.providers` allows.
         """
         faults: list[str] = []
         warnings: list[str] = []
@@ -111,7 +112,7 @@ class Settings:
         return cls(attributes, frozenset(present), tuple(warnings))
 
     def replace(self, **keywords: object) -> Self:
-        """The same settings with others changed; checked again as a whole."""
+        """Return a copy with some settings changed; the copy is validated as a whole."""
         given = {name: getattr(self, name.replace(".", "_")) for name in self.given}
         given.update((name.replace("_", "."), value) for name, value in keywords.items())
         return self._checked(given, [], [])
@@ -149,7 +150,7 @@ def _resolved(
     environment: Mapping[str, str],
     read: Callable[[str], bytes] | None,
 ) -> dict[str, str]:
-    """The entries with references such as ${env:NAME} replaced, where the file names providers."""
+    """Resolve references such as ${env:NAME}, if the file names providers."""
     texts = {entry.key: entry.value for entry in entries}
     if not texts.get("config.providers", "").strip():
         return texts
@@ -163,7 +164,7 @@ def _resolved(
 
 
 def _value(parameter: Parameter, given: object) -> Any:
-    """The Python value of what was given; InvalidValue if this setting cannot take it."""
+    """The Python value of an input; InvalidValue if it is invalid for this setting."""
     if parameter.name in ("bootstrap.servers", "bootstrap.controllers"):
         return _servers(parameter, given)
     if parameter.takes_objects:
@@ -200,7 +201,7 @@ _WANTED = {
 
 
 def _servers(parameter: Parameter, given: object) -> tuple[str, ...]:
-    """Addresses as texts; entries may also be (host, port)."""
+    """Addresses as strings; entries may also be (host, port)."""
     if isinstance(given, str):
         text = given
     elif isinstance(given, list | tuple):
@@ -222,7 +223,7 @@ def _address(entry: object) -> str:
 
 
 def _objects(parameter: Parameter, given: object) -> object:
-    """Texts are trimmed, and split for a list; anything else stays what it is."""
+    """Trim strings, and split them for a list; keep other objects."""
     if parameter.type is ConfigType.CLASS:
         return (given.strip() or None) if isinstance(given, str) else given
     if isinstance(given, str):
@@ -237,7 +238,7 @@ def _judge_use(
     faults: list[str],
     warnings: list[str],
 ) -> None:
-    """A warning or a fault for a setting that has no effect here, if it is set to something else."""
+    """Add a warning or an error if a setting that has no effect here differs from its default."""
     if parameter.name not in present or value in (parameter.default_value, None, (), ""):
         return
     if parameter.use == "refused":

@@ -1,7 +1,7 @@
-"""What must hold for several settings of a client together, as in Kafka's clients.
+"""Checks several settings of a client together, as Kafka's clients do.
 
-`complete` changes the values where Kafka's clients do so too: what was not given follows what was given, and
-what was given is never changed.
+`complete` changes values where Kafka's clients do: it derives settings that were not set explicitly from
+those that were, and never changes the latter.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _numbers = {"producer": itertools.count(1), "consumer": itertools.count(1), "adm
 def complete(
     kind: Kind, values: dict[str, Any], given: frozenset[str], faults: list[str], warnings: list[str]
 ) -> None:
-    """Check values that are each valid by themselves, and fill in what follows from others."""
+    """Check values that are valid one by one, and derive missing ones from others."""
     _common(values, given, faults, warnings)
     if kind == "producer":
         _producer(values, given, faults, warnings)
@@ -58,7 +58,7 @@ def _common(values: dict[str, Any], given: frozenset[str], faults: list[str], wa
 
 
 def _client_id(kind: Kind, values: dict[str, Any]) -> str:
-    """The names that Kafka's clients make up."""
+    """The names that Kafka's clients generate."""
     if kind == "producer":
         return f"producer-{values['transactional.id'] or next(_numbers[kind])}"
     if kind == "consumer":
@@ -94,7 +94,7 @@ def _producer(values: dict[str, Any], given: frozenset[str], faults: list[str], 
 
 
 def _idempotence(values: dict[str, Any], given: frozenset[str], faults: list[str]) -> None:
-    """Where idempotence was not asked for, settings that exclude it turn it off."""
+    """Unless idempotence was set explicitly, settings that exclude it disable it."""
     asked = "enable.idempotence" in given
     reasons = []
     if values["retries"] == 0:

@@ -1,6 +1,7 @@
-"""Makes settings.py and docs/client-config.md from the definitions: `python -m ottla.client.config.generate`.
+"""Generates settings.py and docs/client-config.md from the definitions: `python -m
+ottla.client.config.generate`.
 
-With `--check` it only compares. Run it from the top of the repository.
+`--check` only compares. Run it in the top directory of the repository.
 """
 
 from __future__ import annotations

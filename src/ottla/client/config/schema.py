@@ -1,10 +1,10 @@
-"""The definitions of all client settings, read from definitions/*.tsv on the first look-up.
+"""The definitions of all client settings, read from definitions/*.tsv on first use.
 
-One line is one setting. Its columns are those of the broker's definitions (see ottla/config/schema.py for how
-`default` and `valid` are written), with `use` in place of scope and synonyms: empty for a setting that has an
-effect; `own` for one that Kafka does not have; `ignored` for one without an effect here, which earns a
-warning; `refused` for one that must not be given, since leaving it out would not be safe. common.tsv holds
-what all three clients share; a line of the same name in a client's own file takes its place.
+One line is one setting. Its columns are those of the broker's definitions (see ottla/config/schema.py for the
+notation of `default` and `valid`), with `use` instead of scope and synonyms: empty for a setting that has an
+effect; `own` for one that Kafka does not have; `ignored` for one without an effect here, which causes a
+warning; `refused` for one that is an error, since ignoring it would not be safe. common.tsv contains the
+settings that all three clients share; a line of the same name in a client's own file replaces it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OBJECT_LISTS = frozenset(("interceptor.classes", "partition.assignment.strategy"
 
 
 class Parameter(NamedTuple):
-    """One setting of a client. `kafka` is Kafka's default as the file has it, empty where it is ours too."""
+    """One setting of a client. `kafka` is Kafka's default as in the file, empty if ours is the same."""
 
     name: str
     type: ConfigType
@@ -50,13 +50,13 @@ class Parameter(NamedTuple):
         return None if self.default is None else parse_type(self.name, self.type, self.default)
 
     def parse(self, text: str) -> Value:
-        """The value of a text; InvalidValue if this setting cannot take it."""
+        """Parse a string; InvalidValue if it is invalid for this setting."""
         return parse(self.name, self.type, self.valid, text)
 
 
 @cache
 def own_parameters(kind: Kind) -> Mapping[str, Parameter]:
-    """What stands in the file of one kind."""
+    """The settings in the file of one kind."""
     content = pkgutil.get_data("ottla.client.config", f"definitions/{kind}.tsv")
     assert content is not None, f"The file definitions/{kind}.tsv is part of the package."
     rows = content.decode("utf-8").splitlines()[2:]

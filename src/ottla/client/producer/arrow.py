@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from ottla.records.rows import Rows
 
 BATCH_BYTES = 896 << 10
-"""How large batches of a table are where `batch.size` is less: all is there, so nothing waits for more."""
+"""The minimum size of a table's batches, even if `batch.size` is less: all rows are there, so none waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartReport:
-    """What became of rows that travelled together: they have `rows` offsets from `offset` on."""
+    """The outcome of rows sent in one batch: they have `rows` offsets, starting at `offset`."""
 
     partition: int
     offset: int
@@ -37,7 +37,7 @@ class PartReport:
 
 @dataclass(frozen=True, slots=True)
 class TableReport:
-    """What became of a table: its parts in the order in which they were handed over."""
+    """The outcome of a table: its parts in the order in which they were sent."""
 
     topic: str
     rows: int
@@ -45,12 +45,12 @@ class TableReport:
 
     @property
     def error(self) -> Exception | None:
-        """The first error, if there was one."""
+        """The first error, if any."""
         return next((part.error for part in self.parts if part.error is not None), None)
 
 
 class TableDelivery:
-    """A table on its way. `result` waits for its report; so does `await`, with the async producer."""
+    """A table being sent. `result` waits for its report; so does `await`, with the async producer."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class TableDelivery:
         self._monotonic = monotonic
 
     def _pending(self) -> Batch | None:
-        """A batch of which nothing is known yet. Batches that became several are replaced by these."""
+        """A batch that is not done. Batches that were split are replaced by their parts."""
         index = 0
         while index < len(self.batches):
             batch = self.batches[index]
@@ -79,7 +79,7 @@ class TableDelivery:
         return None
 
     def on_done(self, listener: Callable[[], object]) -> None:
-        """Have `listener` called, once, when it is known what became of every row; any thread may do that."""
+        """Call `listener` once when the outcome of every row is known; possibly in another thread."""
         batch = self._pending()
         if batch is None:
             listener()
@@ -87,11 +87,11 @@ class TableDelivery:
             batch.on_done(lambda: self.on_done(listener))
 
     def done(self) -> bool:
-        """Whether it is known what became of every row."""
+        """Whether the outcome of every row is known."""
         return self._pending() is None
 
     def report(self, timeout: float | None = None) -> TableReport:
-        """Wait for the report, at most `timeout` seconds; it may tell of errors."""
+        """Wait for the report, at most `timeout` seconds; it may contain errors."""
         deadline = None if timeout is None else self._monotonic() + timeout
         while (batch := self._pending()) is not None:
             left = None if deadline is None else max(deadline - self._monotonic(), 0.0)
@@ -100,7 +100,7 @@ class TableDelivery:
         return self._report()
 
     def result(self, timeout: float | None = None) -> TableReport:
-        """Wait for the report, at most `timeout` seconds; an error, if there was one, is raised."""
+        """Wait for the report, at most `timeout` seconds, and raise its error if it has one."""
         report = self.report(timeout)
         if report.error is not None:
             raise report.error
@@ -126,7 +126,7 @@ class TableDelivery:
 
 
 def check_chain(partitioner: object, partition: str | None) -> None:
-    """An own partitioner is asked for single records: with a table the partitions must be a column."""
+    """A custom partitioner takes single records: with it, a table needs a column of partitions."""
     if partitioner is not None and partition is None:
         raise ConfigError(
             "send_arrow does not call partitioner.class. Put the partition numbers into a column and name "
@@ -135,7 +135,7 @@ def check_chain(partitioner: object, partition: str | None) -> None:
 
 
 def adopted(data: bytes | memoryview) -> BatchBuilder:
-    """A batch that was built elsewhere, as the accumulator takes it."""
+    """A batch that was built elsewhere, in the form that the accumulator accepts."""
     builder = BatchBuilder(batch_size=len(data))
     builder.adopt(data)
     return builder
@@ -153,7 +153,7 @@ def built_batches(
     timestamp: str | None,
     now_ms: int,
 ) -> Iterator[tuple[PartitionQueue, BatchBuilder]]:
-    """The rows of a table or record batch as sealed batches, with the partitions that they go to."""
+    """The rows of a table or record batch as sealed batches, with their partitions."""
     from pyarrow import RecordBatch
 
     parts = [table] if isinstance(table, RecordBatch) else table.to_batches()
@@ -174,7 +174,7 @@ def built_batches(
 def _built(
     accumulator: Accumulator, queues: TopicQueues, rows: Rows
 ) -> Iterator[tuple[PartitionQueue, BatchBuilder]]:
-    """One batch of each partition in turn, so that a request has something for all of them."""
+    """One batch of each partition in turn, so that a request contains batches of all of them."""
     starts = rows.arrange(len(queues.queues), ignore_keys=accumulator.ignores_keys)
     size = min(max(accumulator.batch_size, BATCH_BYTES), accumulator.max_request_size)
     left = {place: starts[place] for place in range(len(starts) - 1) if starts[place] < starts[place + 1]}

@@ -1,7 +1,7 @@
-"""What can go wrong on the client's side. Error codes of a broker are `ottla.wire.errors.KafkaError` classes.
+"""Errors of the client. Error codes of a broker are `ottla.wire.errors.KafkaError` classes.
 
-Rule: an error says which of name look-up, connection, TLS, authentication or time it was, and where. All that
-a later try may cure are `Disconnected`.
+Rule: an error says which of name resolution, connection, TLS, authentication or time failed, and where. All
+errors that a retry may fix are `Disconnected`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ class ClientError(Exception):
 
 
 class ConfigError(ClientError, ValueError):
-    """A setting that is unknown, has a wrong type or value, or contradicts another."""
+    """A setting is unknown, has a wrong type or value, or contradicts another."""
 
 
 class Closed(ClientError):
@@ -20,19 +20,19 @@ class Closed(ClientError):
 
 
 class Forked(ClientError):
-    """The client was made in another process: after a fork the child makes its own."""
+    """The client was created before a fork: the child process must create its own."""
 
 
 class FatalError(ClientError):
-    """The client cannot go on: close it and make another."""
+    """The client has failed: close it and create another."""
 
 
 class AbortableError(ClientError):
-    """The transaction cannot be committed any more: abort it, then begin another."""
+    """The transaction can no longer be committed: abort it, then begin another."""
 
 
 class TransactionStateError(ClientError, RuntimeError):
-    """What was called does not fit the state of the transaction."""
+    """The call is not possible in the current state of the transaction."""
 
 
 class BufferExhausted(ClientError):
@@ -40,51 +40,51 @@ class BufferExhausted(ClientError):
 
 
 class SerializationError(ClientError, ValueError):
-    """A key or value could not be turned into bytes, or bytes into a key or value."""
+    """A key or value could not be serialized or deserialized."""
 
 
 class RecordTooLarge(ClientError, ValueError):
-    """A record is larger than `max.request.size` or `buffer.memory` allow."""
+    """A record is larger than `max.request.size` or `buffer.memory` allows."""
 
 
 class TimedOut(ClientError, TimeoutError):
-    """What was waited for did not come in time."""
+    """The call did not finish in time."""
 
 
 class Disconnected(ClientError, ConnectionError):
-    """The network failed. Asking again may help."""
+    """The network failed. A retry may help."""
 
 
 class NameNotResolved(Disconnected):
-    """No address was found for the name of a server."""
+    """The host name of a server could not be resolved."""
 
 
 class ConnectionRefused(Disconnected):
-    """Nothing listens where the server should be, or the way to it is closed."""
+    """Nothing listens on the server's port, or a firewall rejects the connection."""
 
 
 class ConnectTimedOut(Disconnected):
-    """The server did not take the connection in time."""
+    """The server did not accept the connection in time."""
 
 
 class LinkLost(Disconnected):
-    """The connection ended before the answer came: the request may or may not have been carried out."""
+    """The connection ended before the response: the request may or may not have been processed."""
 
 
 class RequestTimedOut(Disconnected):
-    """The answer did not come in `request.timeout.ms`: the request may or may not have been carried out."""
+    """No response within `request.timeout.ms`: the request may or may not have been processed."""
 
 
 class NodeUnknown(Disconnected):
-    """The metadata has no node of this id now."""
+    """The metadata has no node with this id now."""
 
 
 class NoBrokerAvailable(Disconnected):
-    """None of the servers could be reached; the text says why for each."""
+    """No server could be reached; the message contains the reason for each."""
 
 
 class TlsFailed(ClientError):
-    """The TLS handshake failed. Trying again does not help before certificates or settings change."""
+    """The TLS handshake failed. A retry helps only after certificates or settings have changed."""
 
 
 class AuthenticationFailed(ClientError):
@@ -92,7 +92,7 @@ class AuthenticationFailed(ClientError):
 
 
 class ProtocolMismatch(ClientError):
-    """The other side does not speak Kafka's protocol, or not as this listener should."""
+    """The server does not speak Kafka's protocol, or the listener uses another security protocol."""
 
 
 class NoOffset(ClientError):
@@ -100,7 +100,7 @@ class NoOffset(ClientError):
 
 
 class LogTruncated(ClientError):
-    """Records that were read are no longer in the log. `offset` is where the two histories part, if known."""
+    """Records that were read are no longer in the log. `offset` is where the logs diverge, if known."""
 
     def __init__(self, message: str, offset: int | None = None) -> None:
         super().__init__(message)
@@ -108,7 +108,7 @@ class LogTruncated(ClientError):
 
 
 class CommitFailed(ClientError):
-    """The group has moved on without this member, so its offsets were not stored: poll, then go on."""
+    """The group has continued without this member, so its offsets were not committed: poll, then continue."""
 
 
 class WokenUp(ClientError):

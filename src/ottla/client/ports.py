@@ -7,7 +7,7 @@ from ottla.ports import Clock, Network, Random
 
 
 class Ports:
-    """Those of this machine, unless others are given, as in a simulation."""
+    """The ports of this machine, unless others are given, as in a simulation."""
 
     __slots__ = ("clock", "network", "random")
 

@@ -1,4 +1,4 @@
-"""The small values that every part of the client passes around."""
+"""Small value types of the client."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ottla.wire.uuid import ZERO
 
 
 class Status(Enum):
-    """What is known of a record that was sent."""
+    """The outcome of a record that was sent."""
 
     PERSISTED = "persisted"
-    """The broker acknowledged it, as `acks` asks."""
+    """The broker acknowledged it, as `acks` requires."""
     POSSIBLY_PERSISTED = "possibly persisted"
-    """It was sent, and nobody said whether it was written."""
+    """It was sent, but whether it was written is unknown."""
     NOT_PERSISTED = "not persisted"
-    """It was never sent, or every broker that it was sent to refused it."""
+    """It was never sent, or every broker that received it rejected it."""
 
 
 class TopicPartition(NamedTuple):
@@ -31,7 +31,7 @@ class TopicPartition(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Records of one partition from `start` up to, and without, `end`."""
+    """Records of one partition from `start` to `end`, exclusive."""
 
     topic: str
     partition: int
@@ -50,7 +50,7 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffsetAndMetadata:
-    """An offset to commit: the next one to read, the leader epoch of the last record read, and a note."""
+    """An offset to commit: the next one to read, the leader epoch of the last record read, and metadata."""
 
     offset: int
     leader_epoch: int | None = None
@@ -58,7 +58,7 @@ class OffsetAndMetadata:
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """An offset found by its timestamp."""
+    """An offset found by timestamp."""
 
     offset: int
     timestamp: int
@@ -67,7 +67,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """Who a consumer is in its group: what a transaction needs to commit offsets for it."""
+    """A consumer's identity in its group, which a transaction needs to commit its offsets."""
 
     group_id: str
     generation_id: int = -1

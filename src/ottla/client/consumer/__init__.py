@@ -1,1 +1,1 @@
-"""The consumer: two classes, one that blocks and one that is awaited, on one engine."""
+"""The consumer: a blocking and an asyncio class on one engine."""

@@ -1,4 +1,4 @@
-"""`AsyncConsumer`, which is awaited: its engine runs on the loop of its user. `core.py` has the calls."""
+"""`AsyncConsumer`: its engine runs on the user's event loop. `core.py` contains the calls."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ class _TaskCaller:
         self._is_free.set()
 
     async def end_use_of_others(self, alert: Callable[[], None], seconds: float) -> None:
-        """Have the call of another task end, if it does so in time, and begin a use by this task."""
+        """Interrupt the call of another task, wait for its end if there is time, and begin a use by this
+        task.
+        """
         if self._user not in (None, asyncio.current_task()) and not self._is_listening:
             self._is_free.clear()
             alert()
@@ -78,7 +80,7 @@ class _TaskCaller:
             return
 
     async def call_listener(self, call: Callable[[], object]) -> None:
-        """The listener may also use the consumer in tasks of its own (`asyncio.wait_for`)."""
+        """Call a listener, which may also use the consumer in tasks of its own (`asyncio.wait_for`)."""
         self._is_listening = True
         try:
             await self._loop.result_of(call())
@@ -90,7 +92,7 @@ class _TaskCaller:
 
 
 class AsyncConsumer(ConsumerCalls[K, V], AwaitedCalls):
-    """Reads records on the running event loop. Not for several tasks at once, except `wakeup`."""
+    """Reads records on the running event loop. For one task at a time, except `wakeup`."""
 
     def __init__(
         self,
@@ -104,7 +106,7 @@ class AsyncConsumer(ConsumerCalls[K, V], AwaitedCalls):
         random: Random | None = None,
         **keywords: Any,
     ) -> None:
-        """As `Consumer`. Make it while a loop runs."""
+        """Takes the arguments of `Consumer`. Needs a running loop."""
         parsed = settings_of(settings, keywords)
         asyncio.get_running_loop()
         self._ending: asyncio.Future[None] | None = None
@@ -117,11 +119,13 @@ class AsyncConsumer(ConsumerCalls[K, V], AwaitedCalls):
             self._core.join_group(topics, pattern)
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
-        """All records, for ever. The position is behind the record that the loop has in hand."""
+        """Iterate over all records, without end. The position follows the record that the user's loop body
+        has.
+        """
         return self.records()
 
     async def records(self, idle_timeout: float | None = None) -> AsyncIterator[ConsumerRecord[K, V]]:
-        """Iterate; with `idle_timeout` until no record has come for so many seconds."""
+        """Iterate; with `idle_timeout`, until no record has arrived for this many seconds."""
         core = self._core
         while True:
             iteration = await core.wait_for(core.source.take_chunk, idle_timeout)
@@ -134,7 +138,7 @@ class AsyncConsumer(ConsumerCalls[K, V], AwaitedCalls):
     async def batches(
         self, max_records: int | None = None, idle_timeout: float | None = None
     ) -> AsyncIterator[list[ConsumerRecord[K, V]]]:
-        """Lists of records as they come, instead of single ones."""
+        """Iterate over lists of records as they arrive, not over single ones."""
         limit = self.settings.max_poll_records if max_records is None else max_records
         take = partial(self._core.source.take, limit)
         while records := await self._core.wait_for(take, idle_timeout):
@@ -149,9 +153,9 @@ class AsyncConsumer(ConsumerCalls[K, V], AwaitedCalls):
             yield batch
 
     async def close(self, timeout: float = CLOSE_SECONDS, *, leave_group: bool | None = None) -> None:
-        """As `Consumer.close`. A poll that another task waits for raises Closed.
+        """Close, like `Consumer.close`. The poll of another task raises Closed.
 
-        If it is cancelled, connections and tasks end all the same; another call waits for that.
+        If it is cancelled, connections and tasks still end; another call waits for that.
         """
         core = self._core
         if self._ending is not None:

@@ -1,7 +1,7 @@
-"""`Consumer`, which blocks: reading topics, alone or as a member of a group.
+"""`Consumer`, the blocking consumer: reads topics, alone or as a member of a group.
 
-The engine runs on a loop in a thread of its own, so heartbeats and fetches go on while user code works;
-records are taken from the buffer in the user's thread, without a hop. `core.py` has the calls.
+The engine runs on a loop in a background thread, so heartbeats and fetches continue while user code works.
+The user's thread takes records straight from the buffer. `core.py` contains the calls.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class _ThreadCaller:
-    """The thread that uses a consumer, whose engine runs in the background."""
+    """The user's thread; the engine runs in the background."""
 
     def __init__(self, background: Background) -> None:
         self.has_ended = False  # the background thread: nothing is fetched any more
@@ -43,7 +43,7 @@ class _ThreadCaller:
 
     @property
     def is_in_call(self) -> bool:
-        """Whether this thread is in a call of the consumer already."""
+        """Whether this thread is already in a call of the consumer."""
         return self._user == threading.get_ident()
 
     def begin_use(self) -> bool:
@@ -84,7 +84,7 @@ class _ThreadCaller:
 
 
 class Consumer(ConsumerCalls[K, V], BlockingCalls):
-    """Reads records. Not for several threads at once: only `wakeup` may be called from another one."""
+    """Reads records. For one thread at a time; other threads may only call `wakeup`."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Consumer(ConsumerCalls[K, V], BlockingCalls):
         pattern: str | re.Pattern[str] | None = None,
         **keywords: Any,
     ) -> None:
-        """`settings`: bootstrap servers as text, or a mapping with dotted names; keywords in snake_case."""
+        """`settings`: bootstrap servers, or a mapping with dotted names; keywords are in snake_case."""
         parsed = settings_of(settings, keywords)
         self._background = Background("consumer", on_end=self._thread_ended)
         self._caller = _ThreadCaller(self._background)
@@ -113,18 +113,20 @@ class Consumer(ConsumerCalls[K, V], BlockingCalls):
                 raise
 
     def _thread_ended(self) -> None:
-        """Polls that wait, and all after them, raise that."""
+        """Make polls raise Closed, those that wait and all later ones."""
         self._caller.has_ended = True
         engine = getattr(self._core, "engine", None)  # there is none if it could not start
         if engine is not None:
             engine.alert()
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
-        """All records, for ever. The position is behind the record that the loop has in hand."""
+        """Iterate over all records, without end. The position follows the record that the user's loop body
+        has.
+        """
         return self.records()
 
     def records(self, idle_timeout: float | None = None) -> Iterator[ConsumerRecord[K, V]]:
-        """Iterate; with `idle_timeout` until no record has come for so many seconds."""
+        """Iterate; with `idle_timeout`, until no record has arrived for this many seconds."""
         core = self._core
         while True:
             iteration = complete(core.wait_for(core.source.take_chunk, idle_timeout))
@@ -136,16 +138,16 @@ class Consumer(ConsumerCalls[K, V], BlockingCalls):
     def batches(
         self, max_records: int | None = None, idle_timeout: float | None = None
     ) -> Iterator[list[ConsumerRecord[K, V]]]:
-        """Lists of records as they come, instead of single ones."""
+        """Iterate over lists of records as they arrive, not over single ones."""
         limit = self.settings.max_poll_records if max_records is None else max_records
         take = partial(self._core.source.take, limit)
         while records := complete(self._core.wait_for(take, idle_timeout)):
             yield records
 
     def arrow(self, max_rows: int = 65_536, idle_timeout: float | None = None) -> Iterator[Any]:
-        """Arrow record batches of what was fetched, each of up to `max_rows` records; needs pyarrow.
+        """Iterate over Arrow record batches of up to `max_rows` fetched records; needs pyarrow.
 
-        Keys and values are bytes: nothing is deserialized, and interceptors are not called.
+        Keys and values are bytes: deserializers and interceptors are not called.
         """
         from ottla.client.consumer.arrow import take_batch
 
@@ -154,9 +156,9 @@ class Consumer(ConsumerCalls[K, V], BlockingCalls):
             yield batch
 
     def close(self, timeout: float = CLOSE_SECONDS, *, leave_group: bool | None = None) -> None:
-        """Commit if the consumer does that by itself, leave the group, close connections: within `timeout`.
+        """Commit if the consumer commits automatically, leave the group, close connections: within `timeout`.
 
-        A static member stays in its group until its session ends; `leave_group` says otherwise.
+        A static member stays in its group until its session expires, unless `leave_group` says otherwise.
         """
         core = self._core
         if core.is_closed or (core.is_closing and self._caller.is_in_call):

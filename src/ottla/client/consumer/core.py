@@ -1,4 +1,4 @@
-"""What the blocking and the awaited consumer have in common: each call of the user's, written once.
+"""The calls of the blocking and the asyncio consumer, each written once.
 
 `ConsumerCore` is a member of both. The engine runs on its loop; a call runs where its caller does (`Caller`),
 and reaches the loop through `LoopAccess`. `ConsumerCalls` lists the calls that are methods of both classes.
@@ -36,7 +36,7 @@ Offsets: TypeAlias = Mapping[Any, OffsetAndMetadata | int] | ConsumerRecord[Any,
 
 
 class _Use:
-    """The time of one call: no other thread or task may call, and no iteration keeps records of its own."""
+    """The duration of one call: no other thread or task may call, and no iteration holds records."""
 
     __slots__ = ("_core", "_is_outermost")
 
@@ -61,7 +61,7 @@ class _Use:
 
 
 class ConsumerCore(Generic[K, V]):
-    """The calls of one consumer, on one engine. `start` comes first."""
+    """The calls of one consumer, on one engine. Call `start` first."""
 
     engine: Engine
     source: RecordSource[K, V]
@@ -80,7 +80,7 @@ class ConsumerCore(Generic[K, V]):
             log.warning("%s", warning)
 
     async def start(self, ports: Ports, *, subscribes: bool) -> None:
-        """Make the engine and start it; `subscribes`: the consumer needs a group."""
+        """Create the engine and start it; `subscribes`: the consumer needs a group."""
         engine = await self._loop.run(self._start_engine(ports, subscribes))
         self.engine = engine
         self.source = RecordSource(
@@ -107,19 +107,19 @@ class ConsumerCore(Generic[K, V]):
     # Records
 
     async def poll(self, timeout: float = 1.0, max_records: int | None = None) -> list[ConsumerRecord[K, V]]:
-        """The next records, at most `max.poll.records`; none when `timeout` seconds have passed.
+        """Return the next records, at most `max.poll.records`; empty after `timeout` seconds.
 
-        Rebalance listeners are called, and awaited where the consumer is, in here.
+        Rebalance listeners are called in here, and awaited by the asyncio consumer.
         """
         limit = self.settings.max_poll_records if max_records is None else max_records
         return await self.wait_for(partial(self.source.take, limit), timeout) or []
 
     async def fetched(self, timeout: float | None = 1.0) -> Fetched | None:
-        """The next fetched bytes of a partition, as they came from the broker; None after `timeout`."""
+        """Return the next fetched bytes of a partition, as the broker sent them; None after `timeout`."""
         return await self.wait_for(self.source.take_bytes, timeout)
 
     async def wait_for(self, take: Callable[[], T | None], timeout: float | None) -> T | None:
-        """What `take` finds, waiting for it; errors and rebalances come first."""
+        """Wait until `take` returns something; raise errors and handle rebalances first."""
         with _Use(self):
             return await self._polling.wait_for(take, timeout)
 
@@ -135,10 +135,10 @@ class ConsumerCore(Generic[K, V]):
         on_revoked: OnChange | None = None,
         on_lost: OnChange | None = None,
     ) -> None:
-        """Be a member of the group for these topics, or for those that match `pattern` as a whole.
+        """Join the group with these topics, or with those whose whole name matches `pattern`.
 
-        With `group.protocol=consumer` a pattern given as text is RE2 syntax and the broker matches it;
-        a compiled one is matched here. Listeners of an awaited consumer may be coroutine functions.
+        With `group.protocol=consumer`, a pattern given as a string is in RE2 syntax and the broker matches
+        it; a compiled one is matched here. Listeners of an asyncio consumer may be coroutine functions.
         """
         with _Use(self):
             names = self._checked_subscription(topics, pattern)
@@ -149,14 +149,14 @@ class ConsumerCore(Generic[K, V]):
             await self._loop.call(self.join_group, names, pattern)
 
     def join_group(self, topics: Collection[str] | str | None, pattern: str | re.Pattern[str] | None) -> None:
-        """On the loop: be a member of the group, or change what the member subscribes to."""
+        """On the loop: join the group, or change the member's subscription."""
         names = self._checked_subscription(topics, pattern)
         self.engine.polled_at = self.engine.cluster.clock.monotonic()  # first: the member looks at it
         self.engine.subscribe(names, pattern)
         self._is_subscribed = True
 
     async def assign(self, partitions: Partitions) -> None:
-        """Read these partitions, whatever the group's other members read."""
+        """Read these partitions, without a group's assignment."""
         with _Use(self):
             if self._is_subscribed:
                 raise ValueError(
@@ -166,7 +166,7 @@ class ConsumerCore(Generic[K, V]):
             await self._loop.call(self.engine.assign, [TopicPartition(*one) for one in partitions])
 
     async def unsubscribe(self) -> None:
-        """Leave the group and read nothing. Listeners are called."""
+        """Leave the group and stop reading. Listeners are called."""
         with _Use(self):
             await self._commit_if_automatic()
             await self._leave_group(None, LEAVE_SECONDS_MAX)
@@ -184,7 +184,7 @@ class ConsumerCore(Generic[K, V]):
         return names
 
     async def _commit_if_automatic(self, seconds: float | None = None) -> None:
-        """Commit the positions, if the consumer commits automatically; a failure is logged."""
+        """Commit the positions, if the consumer commits automatically; log a failure."""
         offsets = self.engine.positions.consumed()
         if not self._polling.commits_automatically or not offsets:
             return
@@ -214,35 +214,35 @@ class ConsumerCore(Generic[K, V]):
     async def seek(
         self, partition: TopicPartition | tuple[str, int], offset: int | OffsetAndMetadata
     ) -> None:
-        """Go on from `offset`."""
+        """Continue at `offset`."""
         with _Use(self):
             [named] = self._assigned([partition])
             await self._loop.call(self.engine.seek, named, *_offset_and_epoch(offset))
 
     async def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
-        """Go on from the first record of each partition."""
+        """Continue at the first record of each partition."""
         with _Use(self):
             await self._loop.call(self.engine.seek_by, self._assigned(partitions), "earliest")
 
     async def seek_to_end(self, partitions: Partitions | None = None) -> None:
-        """Go on after the last record of each partition."""
+        """Continue after the last record of each partition."""
         with _Use(self):
             await self._loop.call(self.engine.seek_by, self._assigned(partitions), "latest")
 
     async def pause(self, partitions: Partitions | None = None) -> None:
-        """Give no records of these partitions until they are resumed; they stay assigned."""
+        """Return no records of these partitions until they are resumed; they stay assigned."""
         with _Use(self):
             await self._loop.call(self.engine.pause, self._assigned(partitions), True)
 
     async def resume(self, partitions: Partitions | None = None) -> None:
-        """Give records of these partitions again."""
+        """Return records of these partitions again."""
         with _Use(self):
             await self._loop.call(self.engine.pause, self._assigned(partitions), False)
 
     async def position(
         self, partition: TopicPartition | tuple[str, int], timeout: float | None = None
     ) -> int:
-        """The offset of the next record that this consumer gives."""
+        """The offset of the next record that this consumer returns."""
         with _Use(self):
             named = TopicPartition(*partition)
             work = self.engine.position(named, self._polling.notified)
@@ -251,7 +251,7 @@ class ConsumerCore(Generic[K, V]):
             )
 
     async def lag(self, timeout: float | None = None) -> dict[TopicPartition, int]:
-        """How far each partition's end is ahead of the position."""
+        """The number of offsets between the position and the end of each partition."""
         with _Use(self):
             seconds = self._seconds(timeout)
             work = self.engine.lag(seconds, self._polling.notified)
@@ -260,7 +260,7 @@ class ConsumerCore(Generic[K, V]):
     async def committed(
         self, partitions: Partitions | None = None, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """The offsets that the group has committed; None for a partition without one."""
+        """The committed offsets of the group; None for a partition without one."""
         with _Use(self):
             group = self.engine.require_group("read committed offsets")
             return await self._loop.run(group.committed(self._named(partitions), self._seconds(timeout)))
@@ -274,9 +274,9 @@ class ConsumerCore(Generic[K, V]):
         on_commit: Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], object]
         | None = None,
     ) -> None:
-        """Store offsets for the group: the positions, those given, or the one after a record.
+        """Commit offsets: the positions, the given offsets, or the one after a record.
 
-        With `wait=False` it is tried once, in the background, and `on_commit` is called there with the
+        With `wait=False` the commit is tried once, in the background, which calls `on_commit` with the
         outcome.
         """
         with _Use(self):
@@ -301,7 +301,7 @@ class ConsumerCore(Generic[K, V]):
         return [TopicPartition(*partition) for partition in partitions]
 
     def _assigned(self, partitions: Partitions | None) -> list[TopicPartition]:
-        """The partitions named, or all; each must be assigned."""
+        """The given partitions, or all; raises if one is not assigned."""
         states = self.engine.positions.states
         named = self._named(partitions)
         for partition in named:
@@ -327,7 +327,7 @@ class ConsumerCore(Generic[K, V]):
     async def offsets_for_times(
         self, times: Mapping[Any, int], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """For each partition the first record that is not older than a time (ms since 1970); None: none."""
+        """For each partition the first record at or after a time (ms since 1970); None if there is none."""
         with _Use(self):
             wanted = {TopicPartition(*partition): time for partition, time in times.items()}
             return await self._loop.run(self.engine.lookup.lookup(wanted, self._seconds(timeout)))
@@ -335,7 +335,7 @@ class ConsumerCore(Generic[K, V]):
     async def beginning_offsets(
         self, partitions: Partitions, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The offset of the first record that each partition still has."""
+        """The log start offset of each partition."""
         with _Use(self):
             return await self._loop.run(self._edges(partitions, True, timeout))
 
@@ -347,7 +347,7 @@ class ConsumerCore(Generic[K, V]):
             return await self._loop.run(self._edges(partitions, False, timeout))
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[TopicPartition]:
-        """The partitions of a topic; none where it does not exist."""
+        """The partitions of a topic; empty if it does not exist."""
         with _Use(self):
             return await self._loop.run(self._partitions_of(topic, self._seconds(timeout)))
 
@@ -397,7 +397,7 @@ class ConsumerCore(Generic[K, V]):
     # The end
 
     async def leave(self, deadline: float, *, leave_group: bool | None) -> None:
-        """Commit, if the consumer does that by itself, and leave the group."""
+        """Commit if the consumer commits automatically, and leave the group."""
         clock = self.engine.cluster.clock.monotonic
         await self._commit_if_automatic(max(deadline - clock(), 0.0))
         await self._leave_group(leave_group, max(min(deadline - clock(), LEAVE_SECONDS_MAX), 0.1))
@@ -405,7 +405,7 @@ class ConsumerCore(Generic[K, V]):
     # For calls that are not written here
 
     def use(self) -> _Use:
-        """The time of such a call."""
+        """The duration of such a call."""
         return _Use(self)
 
     async def on_loop(self, function: Callable[..., T], *arguments: Any) -> T:
@@ -414,7 +414,7 @@ class ConsumerCore(Generic[K, V]):
 
 
 class ConsumerCalls(Generic[K, V]):
-    """The calls that both consumers have. `ConsumerCore` does them, and documents them."""
+    """The calls of both consumers. `ConsumerCore` implements and documents them."""
 
     _core: ConsumerCore[K, V]
 
@@ -439,7 +439,7 @@ class ConsumerCalls(Generic[K, V]):
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions that this consumer reads now."""
+        """The partitions assigned to this consumer."""
         return self._core.assignment
 
     @property
@@ -452,17 +452,17 @@ class ConsumerCalls(Generic[K, V]):
         return self._core.settings
 
     def metrics(self) -> dict[str, int]:
-        """Counters since the start, and what is buffered now."""
+        """Counters since the start, and the amount of buffered data."""
         return self._core.metrics()
 
     def group_metadata(self) -> GroupMetadata:
-        """Who this consumer is in its group, for a producer's transaction. From any thread."""
+        """The consumer's identity in its group, for a producer's transaction. Thread-safe."""
         return self._core.group_metadata()
 
     def wakeup(self) -> None:
-        """Have the poll that waits now, or the next one, raise WokenUp.
+        """Make the current or next poll raise WokenUp.
 
-        Any thread may call it for a consumer that blocks; for one that is awaited, the thread of its loop.
+        Any thread may call it on a blocking consumer; on an asyncio consumer only the thread of its loop.
         """
         self._core.wakeup()
 

@@ -1,9 +1,9 @@
-"""The consumer's engine: everything that goes on while the user works, on one event loop.
+"""The consumer's engine: everything that happens in the background, on one event loop.
 
 `Engine` keeps positions, asks leaders and the group for offsets, fetches ahead into a bounded buffer, and
-drives the membership. A user's thread (or task) calls `buffer.take`; all else is called on the loop.
-When a poll must do something first (call a rebalance listener, raise an error) `is_alert` is set and the poll
-that waits is woken; new records wake it too.
+drives the membership. The user's thread (or task) calls `buffer.take`; everything else is called on the loop.
+When a poll must do something first (call a rebalance listener, raise an error), the engine sets `is_alert`
+and wakes the waiting poll; new records wake it too.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _UNKNOWN_TOPIC_SECONDS = 1.0  # how often to look again for a topic that is not 
 
 
 class Engine:
-    """One consumer's life on the loop: `start`, then what the public classes ask for, then `close`."""
+    """The engine of one consumer: `start`, then the operations of the public classes, then `close`."""
 
     def __init__(
         self,
@@ -137,13 +137,13 @@ class Engine:
     # Life.
 
     def start(self) -> None:
-        """Begin to connect. If no server can be reached a poll raises why, and the engine retries."""
+        """Begin to connect. If no server is reachable, a poll raises the reason, and the engine retries."""
         self.cluster.on_view(self._on_view)
         self._spawn(self._again(self._connect))
         self._spawn(self._again(self._run))
 
     async def _again(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Restart work after an unexpected error: without it nothing would be fetched any more."""
+        """Run work again after an unexpected error: without it nothing would be fetched."""
         while True:
             try:
                 return await work()
@@ -161,7 +161,7 @@ class Engine:
                 await asyncio.sleep(self.settings.retry_backoff_max_ms / 1000)
 
     async def leave(self, send: Send | None, seconds: float) -> None:
-        """End the membership within about so many seconds; commits in the background go first."""
+        """Leave the group within about this many seconds, after the commits in the background."""
         if self.group is None:
             return
         deadline = self.cluster.clock.monotonic() + seconds
@@ -174,7 +174,7 @@ class Engine:
             log.warning("The brokers did not answer in time while the consumer closed.")
 
     async def close(self) -> None:
-        """End everything. The membership has ended already."""
+        """Stop everything. The membership has already ended."""
         self._is_closed = True
         for task in tuple(self._tasks):
             task.cancel()
@@ -193,16 +193,16 @@ class Engine:
                     mark_retrieved(future)
 
     def alert(self) -> None:
-        """Have the user's next poll look for changes and errors; wake the one that waits."""
+        """Make the user's next poll look for changes and errors; wake the waiting poll."""
         self.is_alert = True
         self._wake_user()
 
     def wake(self) -> None:
-        """Something has changed: look for requests to send."""
+        """Look for requests to send, after any change."""
         self._woken.set()
 
     def fail(self, error: Exception) -> None:
-        """Have the next poll raise it, unless the same error waits for that already."""
+        """Make the next poll raise an error, unless the same error is already waiting."""
         if all(str(known) != str(error) for known in self.errors):
             self.errors.append(error)
         self.alert()
@@ -213,14 +213,14 @@ class Engine:
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Have a poll raise an unexpected error."""
+        """Make a poll raise an unexpected error of a finished task."""
         self._tasks.pop(task, None)
         if not task.cancelled() and isinstance(error := task.exception(), Exception):
             log.error("A background task of the consumer failed.", exc_info=error)
             self.fail(error)
 
     def _expires_at(self) -> float:
-        """When the user has not polled for too long, if it does not do it before."""
+        """When `max.poll.interval.ms` expires, unless the user polls before."""
         last = self.cluster.clock.monotonic() if self.is_polling else self.polled_at
         return last + self.settings.max_poll_interval_ms / 1000
 
@@ -364,7 +364,7 @@ class Engine:
             self.wake()
 
     def _is_hasty(self, node: int, outcome: Outcome, took_ms: int) -> bool:
-        """Whether a broker answers with nothing again and again, without the wait that it was asked for."""
+        """Whether a broker repeatedly answers with nothing, without the requested wait."""
         if outcome.useful or took_ms >= self.settings.fetch_max_wait_ms / 2:
             self._hasty_answers.pop(node, None)
             return False
@@ -428,7 +428,7 @@ class Engine:
     # What the user asks for.
 
     def subscribe(self, topics: Collection[str], pattern: str | re.Pattern[str] | None) -> None:
-        """Be a member of the group, for topics by name or by pattern."""
+        """Join the group, with topics by name or by pattern."""
         group = self.require_group("subscribe")
         server_pattern: str | None = None
         self._pattern = None
@@ -473,7 +473,7 @@ class Engine:
         return ClassicMembership(member, self._assignors())
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions, by hand. What is assigned already goes on where it is."""
+        """Assign these partitions manually. Partitions that are already assigned keep their positions."""
         wanted = frozenset(partitions)
         if self.group is not None:
             self.group.forget_identity()
@@ -485,7 +485,7 @@ class Engine:
         self.wake()
 
     def clear(self) -> None:
-        """Nothing is assigned and nothing subscribed any more."""
+        """Drop the assignment and the subscription."""
         self.positions.remove(list(self.positions.states))
         self.buffer.drop_stale()
         self._pattern = None
@@ -493,7 +493,7 @@ class Engine:
         self._follow(())
 
     def begin_notice(self, notice: Notify) -> Change:
-        """The change to notify the user of: partitions to be revoked may have been lost before this poll."""
+        """Return the next change for the user; partitions to revoke may have been lost before this poll."""
         membership = None if self.group is None else self.group.membership
         if self.group is not None:
             self.group.notifying(notice)
@@ -502,7 +502,7 @@ class Engine:
         return notice.change
 
     def finish_notice(self, notice: Notify) -> None:
-        """The user was notified of a change: remove it from the queue, and carry it out."""
+        """The user was notified of a change: remove it from the queue, and apply it."""
         if self.group is not None and self.group.notices and self.group.notices[0] is notice:
             self.group.notices.popleft()
         if notice.change is Change.ASSIGNED:
@@ -544,9 +544,9 @@ class Engine:
         self.wake()
 
     async def position(self, partition: TopicPartition, notified: frozenset[TopicPartition]) -> int:
-        """The next offset that the user gets, once that is known.
+        """The next offset that the user gets, once it is known.
 
-        `notified`: the partitions that a listener is notified of now. It may ask for their positions
+        `notified`: the partitions of the change that a listener is handling. It may ask for their positions
         before they may be fetched.
         """
         while True:
@@ -572,7 +572,7 @@ class Engine:
             self.positions.remove(withdrawn.partitions)
 
     async def lag(self, seconds: float, notified: frozenset[TopicPartition]) -> dict[TopicPartition, int]:
-        """How many offsets each partition that the user knows of is ahead of this consumer's position."""
+        """The lag of each partition that the user has been notified of."""
         committed = self.settings.isolation_level == "read_committed"
         ends: dict[TopicPartition, int] = {}
         missing: list[TopicPartition] = []

@@ -1,11 +1,13 @@
-"""A consumer's requests to its group's coordinator: it drives a membership, and stores the offsets.
+"""A consumer's requests to its group coordinator: drives a membership, and commits offsets.
 
-The state machines of `core/membership` decide; this carries out their effects. Changes that the user must be
-notified of wait in `notices` for the next poll. Rule: commits go to the coordinator one after the other, in
-the order in which they were asked for, so an older one never overwrites a newer one. One that still waits
-when its partitions have been revoked is sent only in the generation in which it was asked for: in a later one
-their next owner may have committed more. So a request that may begin the next generation waits for the
-commits before it; joins have a connection of their own, and could arrive first.
+The state machines of `core/membership` decide; this module carries out their effects. Changes that the user
+must be notified of wait in `notices` for the next poll.
+
+Rule: commits are sent to the coordinator one after the other, in the order of the calls, so an older one
+never overwrites a newer one. A commit that is still waiting when its partitions have been revoked is sent
+only in the generation in which it was requested: in a later one, the next owner may have committed more. So a
+request that may begin the next generation waits for earlier commits; joins have their own connection, and
+could arrive first.
 """
 
 from __future__ import annotations
@@ -50,14 +52,14 @@ _RETRIABLE = _MOVED | {
 
 
 class Ownership(NamedTuple):
-    """What a member owned at one moment, by which a commit of that moment is still valid, or not."""
+    """What a member owned when a commit was requested: decides whether the commit is still valid."""
 
     revocations: int  # how often partitions were given back, or lost, until then
     generation: int | None  # None without a membership
 
 
 class GroupMember:
-    """One consumer in its group. `membership` is None while partitions are assigned by hand."""
+    """One consumer in its group. `membership` is None while partitions are assigned manually."""
 
     def __init__(
         self,
@@ -102,7 +104,7 @@ class GroupMember:
 
     @property
     def metadata(self) -> GroupMetadata:
-        """Who the consumer is for a transaction: see `Membership.identity`."""
+        """The consumer's identity for a transaction: see `Membership.identity`."""
         self._keep_identity()
         return GroupMetadata(self.group_id, *self._identity, self.instance_id)
 
@@ -115,13 +117,13 @@ class GroupMember:
         return Ownership(self._revocations, None if self.membership is None else self.membership.generation)
 
     def forget_identity(self) -> None:
-        """Partitions are assigned by hand from now on: its offsets are those of no member."""
+        """Partitions are now assigned manually: offsets no longer belong to a member."""
         self._identity = (-1, "")
 
     # Driving the membership.
 
     def join(self, membership: Membership, announce: Callable[[frozenset[TopicPartition]], None]) -> None:
-        """Be a member. `announce` is called with new partitions before the user is notified of them."""
+        """Join the group. `announce` is called with new partitions before the user is notified of them."""
         if self._runner is not None:
             self._runner.cancel()  # of a membership that has come to an end
         self._keep_identity()
@@ -187,7 +189,7 @@ class GroupMember:
                 self.fail(effect.error)
 
     def fail(self, error: Exception) -> None:
-        """Have the next poll raise it, unless the same error waits for that already."""
+        """Make the next poll raise an error, unless the same error is already waiting."""
         if all(str(known) != str(error) for known in self.errors):
             self.errors.append(error)
         self._alert()
@@ -199,7 +201,7 @@ class GroupMember:
         return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Have a poll raise an unexpected error."""
+        """Make a poll raise an unexpected error of a finished task."""
         self._tasks.pop(task, None)
         if not task.cancelled() and isinstance(error := task.exception(), Exception):
             log.error("The consumer's group membership failed.", exc_info=error)
@@ -236,7 +238,7 @@ class GroupMember:
         return answer
 
     async def _refresh_metadata(self, membership: Membership, learn: RefreshMetadata) -> None:
-        """Bring metadata. Who asks again right after an answer waits longer each time."""
+        """Refresh the metadata. Repeated refreshes wait longer each time."""
         now = self._cluster.clock.monotonic()
         self._learn_streak = self._learn_streak + 1 if now - self._learned_at < _LEARN_STREAK_SECONDS else 0
         if self._learn_streak:
@@ -252,8 +254,11 @@ class GroupMember:
         self.wake()
 
     def note_poll(self) -> Notify | None:
-        """The user polls. Partitions that were to be revoked and are lost meanwhile are notified as lost, all
-        at once; those that were to be assigned and are lost before that are withdrawn, and returned."""
+        """The user polls.
+
+        Partitions that were to be revoked and have been lost meanwhile are reported as lost, all at once;
+        those that were to be assigned and have been lost before that are withdrawn, and returned.
+        """
         membership = self.membership
         if membership is None:
             return None
@@ -272,7 +277,7 @@ class GroupMember:
         return withdrawn
 
     def notifying(self, notice: Notify) -> None:
-        """The user is notified of a change now."""
+        """The user is being notified of a change."""
         self._notifying = notice
         if self.membership is not None:
             self.membership.notifying(notice)
@@ -287,12 +292,12 @@ class GroupMember:
         self.wake()
 
     def end_membership(self, *, remain: bool | None = None) -> tuple[Notify | None, Send | None]:
-        """End the membership: the last notice to the user, and the request to the coordinator after it."""
+        """End the membership: returns the user's last notice and the last request to the coordinator."""
         self.notices.clear()
         return (None, None) if self.membership is None else self.membership.leave(remain=remain)
 
     async def leave(self, send: Send | None) -> None:
-        """Stop driving the membership, and leave the group. If no answer comes the session expires."""
+        """Stop driving the membership, and leave the group. Without an answer, the session expires."""
         self._runner = None
         self._keep_identity()
         self.ended_by = None
@@ -318,9 +323,9 @@ class GroupMember:
         retries: bool = True,
         asked_at: Ownership | None = None,
     ) -> None:
-        """Store offsets within `seconds`, which include the wait for commits before this one.
+        """Commit offsets within `seconds`, including the wait for earlier commits.
 
-        `asked_at`: the ownership when the user asked for the commit, if that was before.
+        `asked_at`: the ownership when the user requested the commit, if that was earlier.
         """
         if not offsets:
             return
@@ -356,7 +361,7 @@ class GroupMember:
     async def _commit_once(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], asked_at: Ownership
     ) -> KafkaError | None:
-        """None, or an error after which it may be tried again; others are raised."""
+        """Try a commit once: return None, or a retriable error; raise others."""
         node = await self._cluster.coordinator(GROUP, self.group_id)
         self._check_ownership(offsets, asked_at)
         member = self.membership
@@ -393,9 +398,9 @@ class GroupMember:
         return again
 
     def _check_ownership(self, partitions: Iterable[TopicPartition], asked_at: Ownership) -> None:
-        """Raise if another member may have the partitions that a commit of that moment is for.
+        """Raise if another member may own the partitions of a commit.
 
-        Within the same generation no other member has them: the coordinator accepts the commit, or fences it.
+        Within the same generation no other member does: the coordinator accepts the commit, or fences it.
         """
         has_left = self._left_at > asked_at.revocations
         if not has_left and self.ownership.generation == asked_at.generation:
@@ -423,7 +428,7 @@ class GroupMember:
     async def committed(
         self, partitions: Iterable[TopicPartition], seconds: float
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed; None where nothing was."""
+        """The committed offsets of the group; None if there is none."""
         wanted = list(partitions)
         if not wanted:
             return {}
@@ -496,7 +501,7 @@ class GroupMember:
 
 
 def _may_reassign(send: Send) -> bool:
-    """Whether the coordinator may begin a generation by it, in which commits of this one are refused."""
+    """Whether this request may start a new generation, in which commits of this one are rejected."""
     return send.kind == "join" or getattr(send.request, "topic_partitions", None) is not None
 
 

@@ -1,4 +1,4 @@
-"""The user's own functions that a consumer calls: rebalance listeners and interceptors."""
+"""The user's functions that a consumer calls: rebalance listeners and interceptors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OnChange: TypeAlias = Callable[[list[TopicPartition]], object]
 
 
 class Listener(Protocol):
-    """Is called at rebalances, within a poll. Each method may be missing; lost falls back to revoked."""
+    """Called at rebalances, within a poll. Methods are optional; without `lost`, `revoked` is called."""
 
     def on_assigned(self, partitions: list[TopicPartition]) -> object: ...
 
@@ -47,7 +47,7 @@ class RebalanceCallbacks:
         }
 
     def call(self, change: Change, partitions: Iterable[TopicPartition]) -> object:
-        """Call the function for a change; what it returns may be awaitable."""
+        """Call the function for a change; the result may be awaitable."""
         function = self._functions.get(change)
         return None if function is None else function(sorted(partitions))
 

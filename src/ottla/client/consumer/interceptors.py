@@ -1,5 +1,8 @@
-"""Interceptors that come with the library. An own one is any object with `on_consume(records)`, which returns
-the records that the user gets, and perhaps `on_commit(offsets)`."""
+"""Interceptors that come with the library.
+
+A custom one is any object with `on_consume(records)`, which returns the records for the user, and optionally
+`on_commit(offsets)`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from ottla.ports import Clock
 class DropOlder:
     """Drops records that are older than a time to live, by their timestamps.
 
-    Positions move over them, so they count as read. Records without a timestamp stay.
+    Positions advance past them, so they count as read. Records without a timestamp are kept.
     """
 
     def __init__(self, ttl_ms: int, clock: Clock | None = None) -> None:

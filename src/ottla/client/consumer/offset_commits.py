@@ -1,8 +1,8 @@
-"""Commits of a consumer's offsets: those that its user waits for, and those in the background.
+"""Commits of a consumer's offsets: those that the user waits for, and those in the background.
 
-Rule: each has an end of its own, and at most one automatic commit is under way, so that none of them piles up
-behind a coordinator that does not answer. A commit is for the partitions as they were owned when it was asked
-for (`Ownership`).
+Rule: each commit has a deadline, and at most one automatic commit is in progress, so they do not pile up if a
+coordinator does not answer. A commit applies to the partitions as they were owned when it was requested
+(`Ownership`).
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class OffsetCommits:
         return self._group
 
     async def commit(self, offsets: Offsets, *, seconds: float) -> None:
-        """Commit, trying again as long as `seconds` allow."""
+        """Commit, with retries for up to `seconds`."""
         group = self._require_group()
         asked_at = group.ownership
         await asyncio.sleep(0)  # commits that were asked for before, in the background, go first
         await group.commit(offsets, asked_at=asked_at, seconds=seconds)
 
     def commit_soon(self, offsets: Offsets, committed: Committed, on_commit: OnCommit | None = None) -> None:
-        """Commit in the background, once; `on_commit` is called on the loop with the outcome."""
+        """Commit once in the background; `on_commit` is called on the loop with the outcome."""
         asked_at = self._require_group().ownership
         self._asked_for += 1
         self._spawn(self._commit_soon(asked_at, offsets, committed, on_commit))
@@ -73,7 +73,7 @@ class OffsetCommits:
                 self._are_done.set()
 
     async def finish(self, seconds: float) -> None:
-        """Wait, for so long at most, until the commits of `commit_soon` are done."""
+        """Wait up to this many seconds for the commits of `commit_soon`."""
         if not self._asked_for:
             return
         self._are_done.clear()
@@ -84,7 +84,7 @@ class OffsetCommits:
             log.warning("%d commits were not acknowledged within %g s.", self._asked_for, seconds)
 
     def commit_last(self, offsets: Offsets, committed: Committed, done: Callable[[], None]) -> None:
-        """Commit in the background before partitions are given back, trying again as long as it may take."""
+        """Commit in the background before partitions are revoked, with retries as long as allowed."""
         self._spawn(self._commit_last(offsets, committed, done))
 
     async def _commit_last(self, offsets: Offsets, committed: Committed, done: Callable[[], None]) -> None:
@@ -98,7 +98,7 @@ class OffsetCommits:
             done()
 
     def commit_automatically(self, offsets: Offsets, committed: Committed) -> None:
-        """As `commit_soon`, unless the last one is still under way: the next one has newer offsets."""
+        """As `commit_soon`, unless the last one is still in progress: the next one has newer offsets."""
         if not self._is_automatic_under_way:
             self._is_automatic_under_way = True
             self._spawn(self._commit_automatically(self._require_group().ownership, offsets, committed))

@@ -1,7 +1,7 @@
-"""Asking the leaders of partitions for offsets: by timestamp, and where a leader epoch ends.
+"""Looks up offsets at the leaders of partitions: by timestamp, and the end of a leader epoch.
 
-Rule: one try asks every leader once and sorts partitions into those that have an answer and those to ask
-again; what no further try can cure is raised.
+Rule: one try asks every leader once and sorts partitions into those with an answer and those to retry; an
+error that a retry does not fix is raised.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class OffsetLookup:
     async def lookup(
         self, wanted: Mapping[TopicPartition, int], seconds: float
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The offset for each timestamp; None where no record is that young. TimedOut names what misses."""
+        """The offset for each timestamp; None if no record is at or after it. TimedOut names the missing
+        ones.
+        """
         found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
         left = dict(wanted)
         attempt = 0
@@ -61,7 +63,7 @@ class OffsetLookup:
     async def once(
         self, wanted: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """What one try brings; partitions that are not in it are to be asked for again."""
+        """The results of one try; partitions that are not in it must be retried."""
         by_leader: dict[int, dict[TopicPartition, int]] = {}
         for partition, timestamp in wanted.items():
             leader = self._leader(partition)
@@ -131,7 +133,9 @@ class OffsetLookup:
     async def epoch_ends(
         self, states: Iterable[PartitionState]
     ) -> list[tuple[TopicPartition, int, int, int, int]]:
-        """(partition, its stamp, epoch of the leader asked, end offset, end epoch) where an answer came."""
+        """(partition, its stamp, epoch of the leader, end offset, end epoch) for each partition with an
+        answer.
+        """
         by_leader: dict[int, list[PartitionState]] = {}
         for state in states:
             by_leader.setdefault(state.leader, []).append(state)

@@ -1,7 +1,7 @@
-"""What happens in a poll, in the user's thread or task, before it gives records.
+"""What a poll does in the user's thread or task before it returns records.
 
-Rules: errors and changes of the assignment come before records. While partitions are to be revoked and their
-offsets are not committed yet, no poll gives records.
+Rules: errors and changes of the assignment come before records. While partitions are being revoked and their
+offsets are not committed yet, no poll returns records.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ T = TypeVar("T")
 
 
 class Caller(Protocol):
-    """The thread or task of the user's that calls the consumer."""
+    """The user's thread or task that calls the consumer."""
 
     def begin_use(self) -> bool:
-        """A call begins: raise if another thread or task uses the consumer. True for an outermost call."""
+        """Begin a call; raise if another thread or task uses the consumer. True for an outermost call."""
 
     def end_use(self) -> None:
-        """An outermost call ends."""
+        """End an outermost call."""
 
     def check_process(self) -> None:
         """Raise in a forked child, which has no loop."""
 
     def check_may_poll(self) -> None:
-        """Raise if no poll can give records any more."""
+        """Raise if polls cannot return records any more."""
 
     def wake(self) -> None:
-        """Wake the poll that waits. Any thread may call it."""
+        """Wake the waiting poll. Thread-safe."""
 
     def clear_wake(self) -> None:
-        """The poll looks for what is new from now on."""
+        """The poll looks for changes from now on."""
 
     async def wait_for_wake(self, seconds: float) -> None:
         """Wait until `wake` is called, for `seconds` at most."""
@@ -51,11 +51,11 @@ class Caller(Protocol):
         """Call a rebalance listener, which may use the consumer."""
 
     def make_room(self, engine: Engine) -> None:
-        """The user has taken records: have the engine fetch more."""
+        """The user has taken records: let the engine fetch more."""
 
 
 class Polling:
-    """The polls of one consumer, one at a time, except for those that a listener makes within another."""
+    """The polls of one consumer, one at a time, except for polls of a listener within another."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Polling:
     ) -> None:
         self.is_woken = False  # the next poll raises WokenUp
         self.notified: frozenset[TopicPartition] = frozenset()
-        """The partitions of the change that a listener is notified of now."""
+        """The partitions of the change that a listener is handling."""
         self.commits_automatically = settings.enable_auto_commit and settings.group_id is not None
         self._settings = settings
         self._engine = engine
@@ -81,7 +81,7 @@ class Polling:
         self._committed_before: Notify | None = None
 
     async def wait_for(self, take: Callable[[], T | None], timeout: float | None) -> T | None:
-        """What `take` finds, waiting for it; errors and rebalances come first."""
+        """Wait until `take` returns something; raise errors and handle rebalances first."""
         engine = self._engine
         monotonic = engine.cluster.clock.monotonic
         now = engine.polled_at = monotonic()
@@ -118,7 +118,7 @@ class Polling:
             engine.is_polling = False
 
     async def _attend(self, now: float) -> bool:
-        """Notify of rebalances, commit what is due, raise errors; whether records may be given."""
+        """Notify of rebalances, commit when due, raise errors; return whether records may be returned."""
         engine = self._engine
         engine.is_alert = False
         are_all_notified = True
@@ -141,10 +141,10 @@ class Polling:
         return are_all_notified
 
     async def _notify(self, notice: Notify) -> bool:
-        """Notify the listener of a change, which has its effect also if the listener raises; False: not yet.
+        """Notify the listener of a change, which takes effect even if the listener raises; False: not yet.
 
-        The call stays the first of the queue until the engine has carried it out: if the poll is cancelled or
-        Ctrl-C comes, the next poll repeats it, or finds it done.
+        The notice stays first in the queue until the engine has applied it: if the poll is cancelled or
+        interrupted with Ctrl-C, the next poll repeats it, or finds it done.
         """
         is_notified = False
         self._is_notifying = True
@@ -179,7 +179,7 @@ class Polling:
             raise engine.errors.pop(0)
 
     def _check_membership(self) -> None:
-        """A poll without records raises again why the membership has ended: no records will come."""
+        """A poll without records raises the reason why the membership has ended: no records will come."""
         group = self._engine.group
         if group is not None and group.ended_by is not None:
             raise group.ended_by.with_traceback(None)  # which would grow with each poll
@@ -198,8 +198,8 @@ class Polling:
     def _is_committed_before(self, notice: Notify) -> bool:
         """Whether the offsets of partitions to be revoked are committed, or cannot be.
 
-        The first question begins the commit, once for each call. It goes on when a poll ends before it, so
-        that short polls get there, too, and alerts the poll that waits.
+        The first call starts the commit. It continues if a poll ends before it, so that short polls also
+        finish it, and alerts the waiting poll.
         """
         if self._committing_before is not notice:
             offsets = self._engine.positions.consumed()
@@ -216,4 +216,4 @@ class Polling:
 
 
 def _nothing() -> None:
-    """For `LoopAccess.call`: wait until the loop has done what it was given before."""
+    """For `LoopAccess.call`: wait until the loop has run everything scheduled before."""

@@ -1,8 +1,8 @@
-"""Reading bounded ranges of partitions as Arrow record batches; needs pyarrow.
+"""Reads bounded ranges of partitions as Arrow record batches; needs pyarrow.
 
-Rule: each range gives exactly the records of [start, end) that its log has. Gaps that compaction, markers and
-aborted transactions leave are passed over; nothing behind an end is asked for. Only records that have been
-deleted are lost, those below the log start: `Lost` says which.
+Rule: each range returns exactly the records of [start, end) that its log contains. It skips gaps that
+compaction, markers and aborted transactions leave, and requests nothing beyond its end. Only deleted records,
+below the log start, are lost: `Lost` says which.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ottla.client.consumer.consumer import Consumer
 
 BATCH_BYTES_MAX = 4 << 20
-"""A batch ends when its keys and values have about so many: larger ones are not faster, and take memory."""
+"""A batch ends when its keys and values reach this size: larger ones are not faster, and use memory."""
 _ROWS_FIRST = 64
 
 _LOOK_SECONDS = 0.25
@@ -33,7 +33,7 @@ _TOPIC_GONE_SECONDS = 10.0
 
 
 class Lost(ClientError):
-    """Records of a range are not in the log any more: [start, end) of a partition."""
+    """Records [start, end) of a range are no longer in the log."""
 
     def __init__(self, partition: TopicPartition, start: int, end: int, log_start: int) -> None:
         super().__init__(
@@ -54,12 +54,11 @@ def read_ranges(
     idle_seconds: float = 120.0,
     on_lost: Callable[[Lost], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of all ranges, as they come; those of one partition in order.
+    """Read the records of all ranges as they arrive; those of one partition in order.
 
-    The consumer is one without a group and with `auto.offset.reset=none`; it is left without an assignment.
-    `on_lost` is called for records that were deleted, and reading goes on after them; without it `Lost` is
-    raised.
-    `TimedOut`: nothing came for `idle_seconds`.
+    The consumer must have no group, and `auto.offset.reset=none`; at the end it has no assignment. `on_lost`
+    is called for deleted records, and reading continues after them; without it, `Lost` is raised. `TimedOut`:
+    nothing arrived for `idle_seconds`.
     """
     wanted = [one for one in ranges if one.start < one.end]
     if not wanted:
@@ -92,7 +91,7 @@ class _Reading:
         self._gone_since: float | None = None
 
     def begin(self) -> None:
-        """Assign and place all ranges in one go on the consumer's loop."""
+        """Assign and position all ranges in one step on the consumer's loop."""
         engine = self._engine
 
         def place() -> None:
@@ -133,7 +132,7 @@ class _Reading:
                     self._give_up(idle_seconds)
 
     def _take(self) -> tuple[pa.RecordBatch] | None:
-        """What was fetched, without rows behind the ends; an empty batch where only positions moved."""
+        """Take what was fetched, without rows beyond the ends; an empty batch if only positions moved."""
         buffer = self._engine.buffer
         collector = Collector()
         cuts: list[tuple[int, int, int]] = []  # (first row, row behind the last, the end of their range)
@@ -161,7 +160,9 @@ class _Reading:
         return (_cut(collector.finish(), cuts),)
 
     def _rows_wanted(self, collector: Collector) -> int:
-        """How many rows fill the batch, by the mean of those it has: a compressed fetch may hold far more."""
+        """The number of rows that fill the batch, by the mean size so far: a compressed fetch may expand a
+        lot.
+        """
         rows, gathered = collector.rows, collector.bytes_gathered
         by_bytes = (BATCH_BYTES_MAX - gathered) * rows // gathered + 1 if gathered else _ROWS_FIRST + rows
         return min(self._rows_max - rows, by_bytes)
@@ -176,7 +177,7 @@ class _Reading:
             self._check_id(partition, self._states.pop(partition))
 
     def _ends_early(self, state: PartitionState) -> bool:
-        """Whether the last records before the end were compacted away, and nothing has come behind them."""
+        """Whether the last records before the end were compacted away, and none follow."""
         end = self._ranges[state.partition].end
         known = state.last_stable_offset if self._committed else state.high_watermark
         return (
@@ -194,7 +195,7 @@ class _Reading:
             )
 
     def _check_topics(self, now: float) -> None:
-        """A topic that does not exist any more is not waited for."""
+        """Raise if a topic does not exist any more."""
         view = self._engine.cluster.view
         gone = [
             partition
@@ -233,7 +234,7 @@ class _Reading:
 
 
 def _cut(batch: pa.RecordBatch, cuts: list[tuple[int, int, int]]) -> pa.RecordBatch:
-    """Without the rows that lie behind the ends of their ranges."""
+    """The batch without the rows beyond the ends of their ranges."""
     if not cuts:
         return batch
     offsets = memoryview(batch.column("offset").buffers()[1])[: 8 * batch.num_rows].cast("q")
@@ -256,7 +257,7 @@ def _cut(batch: pa.RecordBatch, cuts: list[tuple[int, int, int]]) -> pa.RecordBa
 
 
 def _first_at_least(offsets: memoryview, low: int, high: int, wanted: int) -> int:
-    """The first row in [low, high) whose offset is `wanted` or more; `high` where there is none."""
+    """The first row in [low, high) with an offset of at least `wanted`; `high` if there is none."""
     while low < high:
         middle = (low + high) // 2
         if offsets[middle] < wanted:

@@ -1,7 +1,7 @@
-"""Fetched records on their way to the user, in the user's own thread or task.
+"""Hands fetched records to the user, in the user's thread or task.
 
-Rule: the position of a partition is behind the last record that the user was given. An iteration takes
-records in chunks; any other call within it first returns the rest of the chunk to the buffer.
+Rule: the position of a partition is after the last record that the user received. An iteration takes records
+in chunks; any other call within it first returns the rest of the chunk to the buffer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ else:
 
 
 class Columns(Protocol):
-    """Gathers records without an object for each, as the columns of an Arrow record batch."""
+    """Gathers records as the columns of an Arrow record batch, without a Python object per record."""
 
     @property
     def rows(self) -> int: ...
@@ -45,7 +45,7 @@ class Columns(Protocol):
 
 
 class Fetched(NamedTuple):
-    """Fetched bytes of one partition, for those who read batches themselves."""
+    """Fetched bytes of one partition, for callers that read batches themselves."""
 
     topic: str
     partition: int
@@ -81,10 +81,10 @@ class ReaderFactory:
 
 
 class Iteration:
-    """One chunk of an iteration, and how far the user's loop has come in it.
+    """One chunk of an iteration, and the user's progress in it.
 
-    The user's loop runs over `records`, a plain iterator of a list, so nothing is called for each record. The
-    iterator knows how far the loop has come, and is moved to its end when the iteration leaves the chunk.
+    The user's loop runs over `records`, a plain list iterator, so no Python code runs per record. The
+    iterator knows the progress, and is exhausted when the iteration leaves the chunk.
     """
 
     __slots__ = ("_shown", "chunk", "fetch", "records")
@@ -96,7 +96,7 @@ class Iteration:
         self.records: Any = iter(shown)
 
     def leave(self, *, again: bool) -> int:
-        """End it, and return how many records of the chunk are processed; `again`: all but the last given."""
+        """End it, and return the number of processed records of the chunk; `again`: without the last one."""
         given = len(self._shown) - self.records.__length_hint__()
         self.records.__setstate__(len(self._shown))
         if given == 0:
@@ -106,7 +106,7 @@ class Iteration:
 
 
 class RecordSource(Generic[K, V]):
-    """Takes records from the engine's buffer. `make_room` has the engine fetch more, and is called often."""
+    """Takes records from the engine's buffer. `make_room` lets the engine fetch more, and is called often."""
 
     def __init__(
         self,
@@ -122,10 +122,10 @@ class RecordSource(Generic[K, V]):
         self._chunk_size = chunk_size
         self.make_room = make_room
         self.iteration: Iteration | None = None
-        """The iteration that has records of a chunk to give."""
+        """The iteration with unread records of a chunk."""
 
     def take(self, limit: int) -> list[ConsumerRecord[K, V]]:
-        """Up to `limit` records that were fetched, of one or more partitions."""
+        """Take up to `limit` fetched records, of one or more partitions."""
         buffer, found = self._buffer, None
         if not buffer.ready:
             return []
@@ -154,7 +154,7 @@ class RecordSource(Generic[K, V]):
         return self._interceptors.consume(found) if self._interceptors.is_consuming else found
 
     def take_chunk(self) -> Iteration | None:
-        """The next records for an iteration, of one partition."""
+        """Take the next records for an iteration, of one partition."""
         took = self._buffer.take(self._chunk_size, hold=True)
         if took is None:
             self.make_room()  # the buffer may have dropped stale pieces
@@ -166,7 +166,7 @@ class RecordSource(Generic[K, V]):
         return self.iteration
 
     def end_iteration(self, *, again: bool = False) -> None:
-        """Return the rest of an iteration's chunk to the buffer. `again`: the last record given, too."""
+        """Return the rest of an iteration's chunk to the buffer. `again`: including the last record."""
         iteration, self.iteration = self.iteration, None
         if iteration is None:
             return
@@ -176,7 +176,7 @@ class RecordSource(Generic[K, V]):
         self.make_room()
 
     def finish_chunk(self, iteration: Iteration) -> None:
-        """The user's loop has had all records of a chunk."""
+        """The user's loop has processed all records of a chunk."""
         if self.iteration is iteration:
             self.iteration = None
             self._buffer.release(iteration.fetch)
@@ -185,7 +185,7 @@ class RecordSource(Generic[K, V]):
                 self.make_room()
 
     def gather(self, columns: Columns, rows_max: int) -> bool:
-        """Have `columns` gather up to `rows_max` records that were fetched; whether there were any."""
+        """Let `columns` gather up to `rows_max` fetched records; return whether there were any."""
         buffer = self._buffer
         while buffer.ready and columns.rows < rows_max and not columns.is_full:
             try:
@@ -206,7 +206,7 @@ class RecordSource(Generic[K, V]):
         return True
 
     def take_bytes(self) -> Fetched | None:
-        """The fetched bytes that come next."""
+        """Take the next fetched bytes."""
         took = self._buffer.take_fetch()
         if took is None:
             self.make_room()  # the buffer may have dropped stale pieces

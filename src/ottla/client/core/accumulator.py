@@ -58,7 +58,7 @@ NEEDS_ROOM = _NEEDS_ROOM
 
 
 class DeliveryReport:
-    """What became of one record."""
+    """The outcome of one record."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class DeliveryReport:
 
 
 class Delivery:
-    """A record on its way. `result` waits for its report; so does `await`, with the async producer."""
+    """A record being sent. `result` waits for its report; so does `await`, with the async producer."""
 
     def __init__(self, timestamp: int, callback: Callable[[DeliveryReport], object] | None) -> None:
         self.timestamp = timestamp
@@ -113,7 +113,7 @@ class Delivery:
 
     @property
     def batch(self) -> Batch:
-        """The batch that holds the record now: a batch that was too large becomes several."""
+        """The batch that contains the record now: a batch that was too large is split."""
         batch = self._batch
         assert batch is not None
         if batch.pieces is None:
@@ -133,17 +133,17 @@ class Delivery:
         return batch
 
     def done(self) -> bool:
-        """Whether it is known what became of the record."""
+        """Whether the outcome of the record is known."""
         return self.batch.is_done
 
     def report(self, timeout: float | None = None) -> DeliveryReport:
-        """Wait for the report, at most `timeout` seconds; it may have an error."""
+        """Wait for the report, at most `timeout` seconds; it may contain an error."""
         if not self.batch.is_done:
             self.batch.queue.topic.accumulator.block(self, timeout)
         return self._report()
 
     def result(self, timeout: float | None = None) -> DeliveryReport:
-        """Wait for the report, at most `timeout` seconds; the error, if there was one, is raised."""
+        """Wait for the report, at most `timeout` seconds, and raise its error if it has one."""
         report = self.report(timeout)
         if report.error is not None:
             # A copy: the batch keeps the error, and must not keep the frames that it is raised through.
@@ -185,7 +185,7 @@ class Delivery:
 
 
 class Batch:
-    """Records of one partition that travel together."""
+    """Records of one partition that are sent together."""
 
     def __init__(self, queue: PartitionQueue, builder: BatchBuilder, created: float, reserved: int) -> None:
         self.queue = queue
@@ -216,11 +216,11 @@ class Batch:
 
     @property
     def count(self) -> int:
-        """How many records it has."""
+        """The number of records."""
         return self.builder.count
 
     def on_done(self, listener: Callable[[], object]) -> None:
-        """Have `listener` called, once, when the batch is done or split."""
+        """Call `listener` once when the batch is done or split."""
         self.listeners.append(listener)
         if self.is_done or self.pieces is not None:
             self.notify()
@@ -234,7 +234,7 @@ class Batch:
             listener()
 
     def call_back(self) -> list[BaseException]:
-        """Call the callbacks with their reports, in the order of the records; what they raised."""
+        """Call the callbacks with their reports, in the order of the records; return what they raised."""
         watched, self.watched = self.watched, []
         failures: list[BaseException] = []
         for delivery in watched:
@@ -247,7 +247,7 @@ class Batch:
         return failures
 
     def hand_over(self, pieces: list[Batch]) -> None:
-        """This batch was too large: others have its records now."""
+        """This batch was too large: its records are now in others."""
         watched, self.watched = self.watched, []
         self.pieces = pieces
         for delivery in watched:
@@ -273,7 +273,7 @@ class PartitionQueue:
 
 
 class TopicQueues:
-    """The partitions of one topic, as metadata has them."""
+    """The partitions of one topic, as in the metadata."""
 
     def __init__(self, accumulator: Accumulator, name: str, view: TopicView, sticky: Sticky) -> None:
         self.accumulator = accumulator
@@ -365,7 +365,7 @@ class Accumulator:
         timestamp: int | None = None,
         on_delivery: Callable[[DeliveryReport], object] | None = None,
     ) -> Any:
-        """Append a record as it is, if it needs no preparation; else the fallback sends it."""
+        """Append a record that needs no preparation; the fallback sends any other."""
         # A memoryview or a str, for instance, is for the fallback, which knows what to do with it.
         if (
             self.is_fast
@@ -394,7 +394,7 @@ class Accumulator:
         timestamp: int,
         callback: Callable[[DeliveryReport], object] | None,
     ) -> Any:
-        """Append a record of bytes: its Delivery, or NEEDS_TOPIC or NEEDS_ROOM where that is missing."""
+        """Append a record of bytes: returns its Delivery, or NEEDS_TOPIC or NEEDS_ROOM if that is missing."""
         header_count = 0
         header_bytes = None
         if headers is not None:
@@ -444,7 +444,7 @@ class Accumulator:
         header_count: int,
         header_bytes: bytearray | None,
     ) -> bool:
-        """Append to the open batch of a partition; False where there is none, or it is full."""
+        """Append to the open batch of a partition; False if there is none, or it is full."""
         if not self._locks:
             batch = queue.open
             return batch is not None and self._put(batch, delivery, key, value, header_count, header_bytes)
@@ -467,7 +467,7 @@ class Accumulator:
         header_count: int,
         header_bytes: bytearray | None,
     ) -> bool:
-        """The step: see the rules above. False where the batch takes no more."""
+        """The step: see the rules above. False if the batch is full or closed."""
         if not batch.is_open:
             return False
         index = batch.builder.append_packed(delivery.timestamp, key, value, header_count, header_bytes)
@@ -490,7 +490,7 @@ class Accumulator:
         header_count: int,
         header_bytes: bytearray | None,
     ) -> int:
-        """Append to a new batch: 0, or _NEEDS_TOPIC or _NEEDS_ROOM where that is missing."""
+        """Append to a new batch: 0, or _NEEDS_TOPIC or _NEEDS_ROOM if that is missing."""
         if sticky and queues.sticky_bytes >= self.batch_size:
             # This partition has had its share: the next one, perhaps with an open batch.
             share, queues.sticky_bytes = queues.sticky_bytes, 0
@@ -525,7 +525,7 @@ class Accumulator:
         return 0
 
     def add(self, queue: PartitionQueue, builder: BatchBuilder) -> Batch | None:
-        """Put a batch that is sealed already behind those of a partition; None where memory is used up."""
+        """Add a sealed batch behind those of a partition; None if memory is used up."""
         size = builder.bytes_estimate
         self._check_size(size, "batch", queue.topic.name)
         batch = Batch(queue, builder, self._monotonic(), size)
@@ -553,14 +553,14 @@ class Accumulator:
     # The loop's thread
 
     def forget(self, queues: TopicQueues) -> bool:
-        """Drop a topic that is not sent to; False where it has batches, here or on the wire."""
+        """Drop an idle topic; False if it has batches, queued or in flight."""
         with self.lock:
             if any(queue.batches or queue.in_flight for queue in queues.queues):
                 return False
             return self.topics.pop(queues.name, None) is not None
 
     def oldest(self) -> Batch | None:
-        """The batch that waits longest, of those that are not done."""
+        """The batch that has waited longest, of those that are not done."""
         # One step of a loop: no other thread comes between the iterator and its first item, as `next` of an
         # `iter` would allow, so the dictionary cannot change there.
         for batch in self.incomplete:
@@ -568,7 +568,7 @@ class Accumulator:
         return None
 
     def seal(self, queue: PartitionQueue, batch: Batch) -> None:
-        """The batch is about to be sent: it takes no more records."""
+        """Close the batch for appends: it is about to be sent."""
         if batch.is_open:
             with self.lock:
                 batch.is_open = False
@@ -579,7 +579,7 @@ class Accumulator:
                 queue.topic.ratio = next_ratio(queue.topic.ratio, batch.builder.ratio)
 
     def release(self, batch: Batch) -> None:
-        """The batch is done: its memory is free."""
+        """Free the memory of a batch that is done."""
         with self.lock:
             self.used -= batch.reserved
             batch.reserved = 0

@@ -1,6 +1,6 @@
-"""How long to wait before the next try: twice as long each time up to a bound, with jitter.
+"""The wait before the next retry: doubles each time up to a maximum, with jitter.
 
-The jitter of 20 % keeps many clients that lost the same broker from coming back at the same moment.
+The jitter of 20 % keeps many clients that lost the same broker from reconnecting at the same moment.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _DOUBLINGS_MAX = 32
 
 
 class RetrySettings(Protocol):
-    """What a backoff reads from the settings."""
+    """The settings that a backoff reads."""
 
     @property
     def retry_backoff_ms(self) -> int: ...
@@ -35,7 +35,7 @@ class Backoff:
 
     @classmethod
     def between(cls, first_ms: int, max_ms: int, random: Random) -> Backoff:
-        """A backoff of other settings: reconnecting, connection set-up."""
+        """A backoff with other bounds: for reconnects and connection set-up."""
         backoff = cls.__new__(cls)
         backoff._first_ms, backoff._max_ms, backoff._random = first_ms, max(max_ms, first_ms), random
         return backoff

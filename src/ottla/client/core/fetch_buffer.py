@@ -1,7 +1,7 @@
-"""Records that were fetched and wait for the user.
+"""The buffer of fetched records.
 
-Rule: one piece belongs to one partition and one `stamp` of it; a piece of an older stamp is dropped unseen.
-The loop puts pieces in, the user's thread takes records out: the queue is a deque, and every counter has one
+Rule: one piece belongs to one partition and one `stamp` of it; a piece with an older stamp is dropped unread.
+The loop adds pieces and the user's thread takes records: the queue is a deque, and every counter has one
 writer, so neither waits for the other.
 """
 
@@ -21,7 +21,7 @@ _HEADER_V2 = 61
 
 
 class Reader(Protocol):
-    """Records of one piece, decoded as they are taken."""
+    """Decodes the records of one piece as they are taken."""
 
     next_offset: int
     exhausted: bool
@@ -34,7 +34,7 @@ class Reader(Protocol):
 def whole_batches(records: memoryview, stop: int | None = None) -> tuple[int, int, int | None]:
     """(bytes of the whole batches, the offset after them, the leader epoch of the last); offset -1: none.
 
-    Batches that begin at `stop` or behind it are left out, and are known to be there.
+    Batches that begin at or after `stop` are omitted, but their presence is noted.
     """
     position, total = 0, len(records)
     next_offset = -1
@@ -59,7 +59,7 @@ def whole_batches(records: memoryview, stop: int | None = None) -> tuple[int, in
 
 
 class CompletedFetch:
-    """What one fetch brought for one partition."""
+    """The result of one fetch for one partition."""
 
     __slots__ = ("aborted", "epoch", "next_offset", "reader", "records", "size", "stamp", "state")
 
@@ -82,7 +82,7 @@ class CompletedFetch:
 
 
 class Buffer:
-    """The pieces of all partitions, in the order in which they came."""
+    """The pieces of all partitions, in order of arrival."""
 
     def __init__(self, open_reader: Callable[[CompletedFetch, int], Reader]) -> None:
         self._open = open_reader
@@ -98,7 +98,7 @@ class Buffer:
 
     @property
     def bytes_ready(self) -> int:
-        """What the user will take: without paused partitions, which must not hold up the others."""
+        """The bytes that the user can take: without paused partitions, which must not hold up the others."""
         return self.bytes_buffered - self._bytes_parked
 
     def put(self, fetch: CompletedFetch) -> None:
@@ -110,10 +110,10 @@ class Buffer:
     def take(
         self, count: int, *, hold: bool = False, collect: Callable[[Any, int], Any] | None = None
     ) -> tuple[CompletedFetch, Any] | None:
-        """Up to `count` records of one partition, whose position moves behind them; None: nothing is here.
+        """Take up to `count` records of one partition and move its position past them; None if empty.
 
         With `hold` the records count as buffered until `release` or `give_back`. `collect` takes them from
-        the reader in a way of its own, and returns how many there were.
+        the reader in its own way, and returns their number.
         """
         ready = self.ready
         while ready:
@@ -147,12 +147,12 @@ class Buffer:
         return None
 
     def release(self, fetch: CompletedFetch) -> None:
-        """The user has gone through all that was taken with `hold`."""
+        """The user has processed everything taken with `hold`."""
         if fetch.reader is not None and fetch.reader.exhausted and fetch.stamp == fetch.state.stamp:
             fetch.state.taken += 1
 
     def give_back(self, fetch: CompletedFetch, last: Any, rest: Sequence[Any]) -> None:
-        """Undo the taking of `rest`, which followed the record `last`, if any, in one take with `hold`."""
+        """Return `rest`, which followed the record `last`, if any, in one take with `hold`."""
         state = fetch.state
         if fetch.stamp != state.stamp:
             return  # given back to the group, or sought: the position is another already
@@ -167,7 +167,7 @@ class Buffer:
         state.position_epoch = None if last is None else last.leader_epoch
 
     def take_fetch(self) -> tuple[CompletedFetch, int] | None:
-        """A whole piece as bytes and the offset to read it from; its partition's position moves behind it."""
+        """Take a whole piece as bytes, with the offset to read from; moves the position past it."""
         ready = self.ready
         while ready:
             fetch = ready.popleft()
@@ -191,7 +191,7 @@ class Buffer:
         self._bytes_parked += fetch.size
 
     def park(self) -> None:
-        """Put the pieces of partitions that were paused aside. The user's thread waits."""
+        """Set the pieces of paused partitions aside. The user's thread waits."""
         for fetch in [fetch for fetch in self.ready if fetch.state.paused]:
             self.ready.remove(fetch)
             self._park(fetch)
@@ -211,7 +211,7 @@ class Buffer:
                 self.bytes_taken += fetch.size
 
     def drop_stale(self) -> None:
-        """Let go of pieces whose partition was given back or sought. The user's thread waits."""
+        """Drop pieces whose partition was revoked or sought. The user's thread waits."""
         self.unpark()
         for fetch in [fetch for fetch in self.ready if fetch.stamp != fetch.state.stamp]:
             self.ready.remove(fetch)

@@ -1,8 +1,8 @@
-"""Which partitions to ask which broker for, and what an answer means for them.
+"""Decides which partitions to fetch from which broker, and what a response means for them.
 
-Rule: a broker is asked for all partitions that it serves or for none. A partition of which enough is buffered
-holds back the others of its broker until the user has caught up, so a long poll for quiet partitions never
-delays a busy one, and sessions stay as they are.
+Rule: a broker is asked for all partitions that it serves or for none. A partition with enough buffered
+records holds back the others of its broker until the user catches up, so a long poll for quiet partitions
+never delays a busy one, and sessions stay as they are.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _WAIT = frozenset(
 
 @dataclass(slots=True)
 class Outcome:
-    """What a fetch's answer asks the shell to do."""
+    """What the shell must do after a fetch response."""
 
     fetches: int = 0
     bytes: int = 0
@@ -72,7 +72,7 @@ class FetchPlanner:
         self.is_holding = False  # a node was not asked, since enough of it is buffered
 
     def node_of(self, state: PartitionState, view: ClusterView, now_ms: int) -> int:
-        """Who is asked: the replica that the leader has named, for a while, or the leader itself."""
+        """The node to fetch from: the replica that the leader has named, for a while, or the leader."""
         preferred = state.preferred_replica
         if preferred >= 0:
             known = view.partition(state.topic, state.partition.partition)
@@ -86,7 +86,7 @@ class FetchPlanner:
         return state.leader if state.leader in view.brokers else -1
 
     def wanted(self, view: ClusterView, now_ms: int) -> dict[int, dict[TopicPartition, Wanted]]:
-        """For each node that may be asked now, what to ask it for."""
+        """The partitions to fetch, for each node that may be asked now."""
         plans: dict[int, dict[TopicPartition, Wanted]] = {}
         held: set[int] = set()
         self.is_holding = self._buffer.bytes_ready >= self._limits.max_bytes
@@ -116,7 +116,7 @@ class FetchPlanner:
         return plans
 
     def without_leader(self, view: ClusterView, now_ms: int) -> bool:
-        """Whether a partition that could be fetched has no leader to ask."""
+        """Whether a fetchable partition has no known leader."""
         return any(
             self.node_of(state, view, now_ms) < 0
             for state in self._positions.states.values()
@@ -124,12 +124,12 @@ class FetchPlanner:
         )
 
     def next_retry_ms(self, now_ms: int) -> int | None:
-        """When a partition that waits after an error may be asked for again."""
+        """When a partition that waits after an error may be retried."""
         waits = [s.retry_at_ms for s in self._positions.states.values() if s.retry_at_ms > now_ms]
         return min(waits) if waits else None
 
     def request(self, node: int, wanted: dict[TopicPartition, Wanted]) -> tuple[FetchRequest, int | None]:
-        """The request, and the highest version that it can go by."""
+        """The request, and the highest version that it can use."""
         session = self.sessions.get(node)
         if session is None:
             session = self.sessions[node] = FetchSession(self._limits)
@@ -137,7 +137,7 @@ class FetchPlanner:
         return request, None if session.has_topic_ids else 12
 
     def failed(self, node: int, now_ms: int) -> None:
-        """No answer came. Replicas that were read instead of the leader are not trusted for now."""
+        """No response came. For now, fetch from leaders instead of their replicas."""
         session = self.sessions[node]
         session.lost()
         for partition in session.sent:
@@ -148,7 +148,7 @@ class FetchPlanner:
                     state.preferred_replica = -1
 
     def answered(self, node: int, answer: FetchResponse, now_ms: int) -> Outcome:
-        """Take what came into the buffer, and errors to the positions."""
+        """Add records to the buffer, and pass errors to the positions."""
         session = self.sessions[node]
         outcome = Outcome()
         code = answer.error_code
@@ -194,7 +194,7 @@ class FetchPlanner:
         return outcome
 
     def _all_quiet(self, session: FetchSession) -> None:
-        """Nothing came for any partition, and not for want of room: each was read to the end of its log."""
+        """Nothing came for any partition, and not because of a limit: each was read to the end of its log."""
         for partition, asked in session.sent.items():
             state = self._positions.states.get(partition)
             if state is not None and state.stamp == asked.stamp and state.fetch_offset == asked.offset:

@@ -1,7 +1,7 @@
-"""Fetch sessions (KIP-227): a broker remembers what this client follows, and only changes are sent.
+"""Fetch sessions (KIP-227): a broker remembers the client's partitions, and only changes are sent.
 
-Rule: `sent` is what the broker knows when the request under way has arrived. If that is in doubt (an error, a
-lost connection) the next request is a full one that replaces the session.
+Rule: `sent` is what the broker knows once the request in flight has arrived. If that is in doubt (an error, a
+lost connection), the next request is a full one that replaces the session.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CLOSE = -1
 
 
 class Wanted(NamedTuple):
-    """What is asked for of one partition. `stamp` is ours: it does not travel."""
+    """What to fetch of one partition. `stamp` is not sent."""
 
     topic_id: bytes
     offset: int
@@ -31,7 +31,7 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """How much and how long a fetch may wait, as the settings say."""
+    """The size and wait limits of a fetch, from the settings."""
 
     min_bytes: int = 1
     max_wait_ms: int = 500
@@ -54,7 +54,7 @@ class FetchSession:
         self._names: dict[bytes, str] = {}
 
     def build(self, wanted: Mapping[TopicPartition, Wanted]) -> FetchRequest:
-        """The next request: everything that is wanted, or how that differs from the last one."""
+        """The next request: all partitions, or the difference from the last request."""
         changed: Iterable[tuple[TopicPartition, Wanted]]
         forgotten: list[tuple[TopicPartition, bytes]] = []
         if self.epoch == _FULL:
@@ -83,15 +83,15 @@ class FetchSession:
 
     @property
     def has_topic_ids(self) -> bool:
-        """Whether every partition goes by its topic's id; where one has none all go by name."""
+        """Whether every partition has a topic id; if one has none, all are sent by name."""
         return ZERO not in self._names
 
     def topic_of(self, name: str, topic_id: bytes) -> str | None:
-        """The topic that an answer is about: newer versions name the id alone."""
+        """The topic of a response: newer versions contain only the id."""
         return name or self._names.get(topic_id)
 
     def answered(self, session_id: int) -> None:
-        """An answer without an error of the session."""
+        """Take a response without a session error."""
         if session_id == 0:
             self.session_id, self.epoch = 0, _FULL  # the broker keeps no session for us
         else:
@@ -99,17 +99,17 @@ class FetchSession:
             self.epoch = 1 if self.epoch >= _EPOCH_MAX else self.epoch + 1
 
     def refused(self, *, unknown: bool) -> None:
-        """The broker does not have the session as we do, or (`unknown`) not at all."""
+        """The broker's session differs from ours, or (`unknown`) does not exist."""
         self.epoch = _FULL
         if unknown:
             self.session_id = 0
 
     def lost(self) -> None:
-        """No answer came: what the broker has is not known."""
+        """No response came: the broker's state is unknown."""
         self.epoch = _FULL
 
     def closing(self) -> FetchRequest | None:
-        """A request that lets the broker forget the session."""
+        """A request that closes the session."""
         if not self.session_id:
             return None
         return FetchRequest(max_wait_ms=0, session_id=self.session_id, session_epoch=_CLOSE)

@@ -29,16 +29,16 @@ EPOCH_MAX = 0x7FFF - 1
 """The last epoch that a client uses before it takes another producer id."""
 
 BATCHES_REMEMBERED = 5
-"""Of each producer and partition a broker knows the last so many, and finds them if they come again."""
+"""The number of recent batches that a broker remembers per producer and partition, to detect duplicates."""
 
 
 def comes_before(first: int, second: int) -> bool:
-    """Whether a number was given before another one. They go round, and those in use lie close together."""
+    """Whether a sequence precedes another. Sequences wrap around, and those in use are close together."""
     return 0 < (second - first) & 0x7FFF_FFFF < 0x4000_0000
 
 
 class PartitionSequences:
-    """The numbers of one partition."""
+    """The sequences of one partition."""
 
     __slots__ = (
         "epoch",
@@ -58,14 +58,14 @@ class PartitionSequences:
         self.last_acked_sequence = -1
         self.last_acked_offset = -1
         self.in_flight: list[Batch] = []
-        """Batches with a sequence that are not done, by sequence: sent, or to be sent again."""
+        """Batches with a sequence that are not done, by sequence: in flight, or waiting for a retry."""
         self.is_known = False
-        """Whether the partition has acknowledged a batch of this producer id, and so checks numbers."""
+        """Whether the partition has acknowledged a batch of this producer id, and so checks sequences."""
         self.unresolved_last_sequence: int | None = None
-        """The last number of a batch that was given up while it may have been written."""
+        """The last sequence of a batch that failed but may have been written."""
 
     def begin(self, producer_id: int, epoch: int) -> None:
-        """Count from 0 under a new producer epoch; batches that are not done are numbered again."""
+        """Restart at 0 under a new producer epoch; batches that are not done get new sequences."""
         self.is_known = self.is_known and producer_id == self.producer_id
         self.producer_id, self.epoch = producer_id, epoch
         self.next_sequence = 0
@@ -78,7 +78,7 @@ class PartitionSequences:
             self.next_sequence = increment_sequence(self.next_sequence, batch.count)
 
     def resume(self, sequence: int) -> None:
-        """Go on with this number: another producer of the same epoch has written those before it."""
+        """Continue with this sequence: another producer of the same epoch has written those before it."""
         assert not self.in_flight, "batches in flight already have sequences"
         self.next_sequence = sequence
         self.last_acked_sequence = sequence - 1 if sequence else -1
@@ -86,7 +86,7 @@ class PartitionSequences:
         self.unresolved_last_sequence = None
 
     def give(self, batch: Batch) -> None:
-        """Number a batch that is sent for the first time."""
+        """Assign sequences to a batch that is sent for the first time."""
         batch.producer_id, batch.producer_epoch = self.producer_id, self.epoch
         batch.sequence = self.next_sequence
         self.next_sequence = increment_sequence(self.next_sequence, batch.count)
@@ -103,7 +103,7 @@ class PartitionSequences:
             self.in_flight.remove(batch)
 
     def acknowledge(self, batch: Batch) -> None:
-        """The broker has the batch."""
+        """The broker has acknowledged the batch."""
         self.remove(batch)
         if (batch.producer_id, batch.producer_epoch) != (self.producer_id, self.epoch):
             return
@@ -115,11 +115,11 @@ class PartitionSequences:
             self.last_acked_offset = max(self.last_acked_offset, batch.base_offset + batch.count - 1)
 
     def is_next(self, batch: Batch) -> bool:
-        """Whether the batch follows the last one that the broker is known to have."""
+        """Whether the batch follows the last acknowledged one."""
         return batch.sequence == increment_sequence(self.last_acked_sequence, 1)
 
     def close_gap(self, batch: Batch) -> None:
-        """A batch was refused for good and never written: those behind it move up."""
+        """A batch was rejected for good and never written: those behind it move up."""
         for later in self.in_flight:
             if comes_before(batch.sequence, later.sequence):
                 later.sequence = decrement_sequence(later.sequence, batch.count)
@@ -127,7 +127,7 @@ class PartitionSequences:
         self.next_sequence = decrement_sequence(self.next_sequence, batch.count)
 
     def leave_unresolved(self, batch: Batch) -> None:
-        """A batch was given up, and it may have been written."""
+        """A batch failed, and may have been written."""
         last = increment_sequence(batch.sequence, batch.count - 1)
         known = self.unresolved_last_sequence
         if known is None or comes_before(known, last):
@@ -150,7 +150,7 @@ class Idempotence:
         return self.producer_id >= 0
 
     def set_id(self, producer_id: int, epoch: int) -> None:
-        """A producer id, new or with another epoch. A transactional producer starts all counts again."""
+        """Set a producer id, new or with another epoch. A transactional producer restarts all sequences."""
         assert producer_id >= 0, "a response without a producer id is retried"
         self.producer_id, self.epoch = producer_id, epoch
         if self.transactional:
@@ -163,13 +163,13 @@ class Idempotence:
         self._to_renumber.clear()
 
     def sequences(self) -> PartitionSequences:
-        """The counts of a new partition."""
+        """The sequences of a new partition."""
         made = PartitionSequences(self.producer_id, self.epoch)
         self.partitions.append(made)
         return made
 
     def may_send(self, sequences: PartitionSequences, batch: Batch) -> bool:
-        """Whether a batch at the head of its partition's queue may be sent now."""
+        """Whether the first batch of a partition's queue may be sent now."""
         if not self.has_id or sequences in self._to_renumber:
             return False
         in_flight = sequences.in_flight
@@ -191,7 +191,7 @@ class Idempotence:
         return any(sequences.unresolved_last_sequence is not None for sequences in self.partitions)
 
     def resolve_unresolved(self) -> None:
-        """Where all that was under way is answered, a gap is either filled or ends the epoch."""
+        """Once everything in flight is answered, a gap is either filled or ends the epoch."""
         for sequences in self.partitions:
             if sequences.unresolved_last_sequence is None or sequences.in_flight:
                 continue
@@ -201,14 +201,14 @@ class Idempotence:
                 self.want_epoch(sequences)
 
     def want_epoch(self, sequences: PartitionSequences) -> None:
-        """This partition has a gap: the producer needs a new epoch, and it counts from 0 then."""
+        """This partition has a gap: request a new epoch, in which it restarts at 0."""
         self.epoch_bump_wanted = True
         if sequences not in self._to_renumber:
             self._to_renumber.append(sequences)
 
     @property
     def may_bump(self) -> bool:
-        """Whether an epoch is wanted, and nothing is on the wire that would be numbered again."""
+        """Whether a new epoch is needed, and no batch in flight would get new sequences."""
         return (
             self.epoch_bump_wanted
             and self.has_id
@@ -218,7 +218,7 @@ class Idempotence:
         )
 
     def bump(self) -> bool:
-        """Take the next epoch; False where a new producer id must be asked for."""
+        """Take the next epoch; False if a new producer id is needed."""
         if self.epoch >= EPOCH_MAX:
             self.producer_id = self.epoch = -1
             return False
@@ -228,7 +228,7 @@ class Idempotence:
     def may_retry(
         self, sequences: PartitionSequences, batch: Batch, code: int, log_start_offset: int
     ) -> bool:
-        """Whether a batch that was refused is worth another try, and what must change before it."""
+        """Whether a rejected batch may be retried, and what must change before that."""
         is_unresolved = sequences.unresolved_last_sequence is not None
         is_current = (batch.producer_id, batch.producer_epoch) == (self.producer_id, self.epoch)
         if code == ErrorCode.UNKNOWN_PRODUCER_ID:
@@ -258,7 +258,7 @@ class Idempotence:
         return for_code(code).retriable
 
     def failed(self, sequences: PartitionSequences, batch: Batch, code: int, *, was_refused: bool) -> None:
-        """A batch is given up. `was_refused`: the broker said so, hence it was not written."""
+        """A batch has failed. `was_refused`: the broker rejected it, so it was not written."""
         sequences.remove(batch)
         if batch.sequence < 0:
             return

@@ -1,7 +1,7 @@
-"""What the client knows of a cluster: an immutable view, and how an answer makes the next one.
+"""The client's metadata: an immutable view, and how a response makes the next one.
 
-Rule: a partition's leader epoch never goes back while its topic keeps its id. A broker that lags behind may
-answer with an older leader; what we know already is kept then.
+Rule: a partition's leader epoch never decreases while its topic keeps its id. A broker that lags behind may
+return an older leader; then the known one is kept.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """A partition. `leader` is -1 where it has none that is known."""
+    """A partition. `leader` is -1 if it is unknown."""
 
     index: int
     leader: int
@@ -43,7 +43,7 @@ class PartitionView:
 
 @dataclass(frozen=True, slots=True)
 class TopicView:
-    """A topic, or why there is nothing to know of it."""
+    """A topic, or the error of its metadata."""
 
     name: str
     topic_id: bytes
@@ -54,7 +54,7 @@ class TopicView:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """All that is known, as of one moment. `partitions` of a topic are in order of their index."""
+    """The metadata at one moment. `partitions` of a topic are sorted by index."""
 
     brokers: Mapping[int, Node] = field(default_factory=dict)
     controller_id: int = -1
@@ -69,12 +69,12 @@ class ClusterView:
         return found.partitions[index]
 
     def leader(self, topic: str, index: int) -> int:
-        """The id of the node that leads a partition, -1 where that is not known."""
+        """The id of a partition's leader, -1 if unknown."""
         found = self.partition(topic, index)
         return -1 if found is None or found.leader not in self.brokers else found.leader
 
     def after(self, answer: MetadataResponse, keep: Collection[str]) -> ClusterView:
-        """The view after an answer. Topics that it does not contain stay if they are in `keep`."""
+        """The view after a response. Topics that it does not contain are kept if they are in `keep`."""
         brokers = {
             one.node_id: Node(one.node_id, one.host, one.port, one.rack or None) for one in answer.brokers
         }
@@ -88,14 +88,14 @@ class ClusterView:
         )
 
     def after_controllers(self, answer: DescribeClusterResponse) -> ClusterView:
-        """The view of an admin client that talks to controllers: they are its nodes."""
+        """The view of an admin client that connects to controllers: they are its nodes."""
         nodes = {one.broker_id: Node(one.broker_id, one.host, one.port, one.rack) for one in answer.brokers}
         return replace(self, brokers=nodes, controller_id=answer.controller_id, cluster_id=answer.cluster_id)
 
     def with_leader(
         self, topic: str, index: int, leader: int, leader_epoch: int, endpoint: Node | None
     ) -> ClusterView:
-        """The view after a hint of a broker that another one leads. Itself, where the hint is old."""
+        """The view after a broker's hint about a new leader; the same view if the hint is old."""
         found = self.partition(topic, index)
         if found is None or leader < 0 or leader_epoch <= found.leader_epoch:
             return self

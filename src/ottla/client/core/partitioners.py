@@ -1,12 +1,12 @@
-"""Which partition a record goes to: by its key, sticky without one, or as a callable of the user decides.
+"""Chooses the partition of a record: by its key, sticky without one, or by a callable of the user.
 
-- `partition_for_key` hashes as Java's clients do (murmur2), so one key is in one partition whoever wrote it.
-- `Sticky` is the built-in choice for records without a key, one object for each topic: it stays with a
-  partition for about `batch.size` bytes, then goes to another. With loads known, partitions with shorter
-  queues are more likely, and those of a broker that takes nothing are left out (KIP-794).
-- An own partitioner is a callable `(topic, key, value, view) -> partition`, with key and value as bytes.
+- `partition_for_key` hashes as Java's clients do (murmur2), so a key has the same partition in all clients.
+- `Sticky` is the default for records without a key, one object per topic: it stays with a partition for about
+  `batch.size` bytes, then switches. If queue sizes are known, partitions with shorter queues are more likely,
+  and those of a slow broker are skipped (KIP-794).
+- A custom partitioner is a callable `(topic, key, value, view) -> partition`, with key and value as bytes.
 
-Rule: chance comes from the Random port alone, one draw for each switch.
+Rule: randomness comes only from the Random port, one draw per switch.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ def partition_for_key(key: Buffer, partition_count: int) -> int:
 
 
 class Partitioner(Protocol):
-    """An own way to choose a partition. It may be asked from several threads."""
+    """A custom way to choose a partition. Several threads may call it."""
 
     def __call__(self, topic: str, key: bytes | None, value: bytes | None, view: TopicView, /) -> int: ...
 
 
 def available(view: TopicView) -> list[int]:
-    """The partitions that have a leader."""
+    """The partitions with a leader."""
     return [partition.index for partition in view.partitions if partition.leader >= 0]
 
 
 class RoundRobin:
-    """One partition after the other, of those that have a leader; keys do not matter."""
+    """Partitions with a leader in turn; ignores keys."""
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
@@ -51,7 +51,7 @@ class RoundRobin:
 
 
 class UniformRandom:
-    """Any partition that has a leader, each with the same chance; keys do not matter."""
+    """A random partition with a leader, all equally likely; ignores keys."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -76,26 +76,26 @@ class Sticky:
         self._load: tuple[Sequence[int], Sequence[int]] | None = None
 
     def current(self, view: TopicView) -> int:
-        """The partition that is written to now."""
+        """The current partition."""
         if self._partition < 0:
             self._switch(view)
         return self._partition
 
     def appended(self, size_bytes: int, view: TopicView, *, batches_full: bool = True) -> None:
-        """So many bytes went to the current partition; perhaps it is time for another one.
+        """Count bytes appended to the current partition, and switch if it is time.
 
-        While the partition has a batch that is not full (`batches_full` false) it is kept for up to twice
-        `batch.size`, so that batches need not go out half full.
+        A partition whose batch is not full (`batches_full` false) is kept for up to twice `batch.size`, so
+        that batches are not sent half full.
         """
         self._bytes += size_bytes
         if self._bytes >= self._batch_size and (batches_full or self._bytes >= 2 * self._batch_size):
             self._switch(view)
 
     def weigh(self, queue_sizes: Sequence[int], partitions: Sequence[int], partition_count: int) -> None:
-        """Prefer short queues: `queue_sizes` are those of `partitions`, out of so many that have a queue.
+        """Prefer short queues: `queue_sizes` are those of `partitions`, out of `partition_count`.
 
-        Leave out partitions without a leader and those of slow brokers. Without sizes, or where all are
-        alike, every partition has the same chance again.
+        Skips partitions without a leader and those of slow brokers. Without sizes, or if all are equal, every
+        partition is equally likely again.
         """
         same = not queue_sizes or (len(set(queue_sizes)) == 1 and len(queue_sizes) == partition_count)
         if same or partition_count < 2:
@@ -123,7 +123,7 @@ class Sticky:
 
 
 class BrokerDelays:
-    """How long the records for each broker have waited, to leave out who is late."""
+    """How long the records for each broker have waited, to skip slow brokers."""
 
     __slots__ = ("_drained_ms", "_ready_ms", "availability_timeout_ms")
 
@@ -133,7 +133,7 @@ class BrokerDelays:
         self._drained_ms: dict[int, int] = {}
 
     def had_records(self, broker: int, now_ms: int, *, taken: bool) -> None:
-        """There was something to send to a broker, and it could be sent (`taken`) or not."""
+        """Records for a broker were ready, and were sent (`taken`) or not."""
         if self.availability_timeout_ms <= 0:
             return
         self._ready_ms[broker] = now_ms
@@ -153,7 +153,7 @@ _GONE = ("DefaultPartitioner", "UniformStickyPartitioner")
 
 
 def partitioner_of(setting: Any, random: Random) -> Partitioner | None:
-    """The partitioner of `partitioner.class`; None is the built-in one: by key, and sticky without a key."""
+    """The partitioner of `partitioner.class`; None means the default: by key, and sticky without one."""
     if setting is None:
         return None
     if isinstance(setting, str):

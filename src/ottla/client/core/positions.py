@@ -1,10 +1,11 @@
-"""The position of a consumer in each partition, and what must be asked before it may go on.
+"""The position of a consumer in each partition, and what must be looked up before it can fetch.
 
-Two offsets are kept apart. `position` is the next record that the user gets: only taking records and seeking
-move it. `fetch_offset` is the next record to ask a broker for: it runs ahead by what is buffered. Rule: a
-position that a broker or a policy decides (reset, truncation) is set only when nothing is buffered, so that
-no record is skipped or given twice; `stamp` tells buffers and answers of before such a change from those of
-after it. Counters that two threads count have one writer each (`arrived` and `taken`).
+Each partition has two offsets. `position` is the next record for the user: only taking records and seeking
+change it. `fetch_offset` is the next record to fetch: it is ahead by the buffered records.
+
+Rule: a position that a broker or a policy decides (reset, truncation) is set only while nothing is buffered,
+so that no record is skipped or returned twice; `stamp` separates buffers and responses from before such a
+change from those after it. Counters that two threads use have one writer each (`arrived` and `taken`).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _DURATION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """The value of `auto.offset.reset`: none, earliest, latest, or so long ago."""
+    """The value of `auto.offset.reset`: none, earliest, latest, or a duration."""
 
     kind: str
     duration_ms: int = 0
@@ -59,7 +60,7 @@ class Reset:
         return cls("by_duration", (minutes * 60 + parts["seconds"]) * 1000 + fraction_ms)
 
     def timestamp(self, now_ms: int) -> int | None:
-        """What to ask the partition's leader for; None where there is no policy."""
+        """The timestamp to look up at the partition's leader; None if there is no policy."""
         match self.kind:
             case "earliest":
                 return EARLIEST_TIMESTAMP
@@ -144,11 +145,11 @@ class PartitionState:
 
     @property
     def buffered(self) -> int:
-        """Pieces fetched and not yet gone through."""
+        """The number of pieces fetched and not yet processed."""
         return self.arrived - self.taken
 
     def place(self, offset: int, epoch: int | None) -> None:
-        """Go on from `offset`; whatever is buffered or under way is of the past."""
+        """Continue at `offset`; whatever is buffered or in flight is obsolete."""
         self.stamp += 1
         self.position = self.fetch_offset = offset
         self.position_epoch = self.fetch_epoch = epoch
@@ -160,13 +161,13 @@ class PartitionState:
         self.phase = Phase.FETCH
 
     def validate(self) -> None:
-        """Ask the leader, before going on, whether its log has what was read up to here."""
+        """Before fetching, ask the leader whether its log has the records that were read."""
         if self.fetch_epoch is not None:
             self.phase = Phase.VALIDATE
             self.retry_at_ms = 0
 
     def ask_reset(self, reset: Reset) -> None:
-        """Go where `reset` says, once the leader has named the offset."""
+        """Continue where `reset` says, once the leader has returned the offset."""
         self.stamp += 1
         self.arrived = self.taken = 0
         self.position = self.fetch_offset = -1
@@ -182,14 +183,14 @@ class PartitionState:
 
 
 class Leaders(Protocol):
-    """The part of a cluster's view that positions need."""
+    """The part of the metadata that positions need."""
 
     def leader_of(self, partition: TopicPartition) -> tuple[int, int, bytes]:
-        """(node id, leader epoch, topic id); -1 and zeros where it is not known."""
+        """(node id, leader epoch, topic id); -1 and zeros if unknown."""
 
 
 class ViewLeaders:
-    """Leaders as a ClusterView names them."""
+    """The leaders in a ClusterView."""
 
     __slots__ = ("_view",)
 
@@ -205,7 +206,9 @@ class ViewLeaders:
 
 
 class Positions:
-    """All assigned partitions. The event loop owns it; a user's thread only moves `position` and `taken`."""
+    """All assigned partitions. Owned by the event loop; the user's thread changes only `position` and
+    `taken`.
+    """
 
     def __init__(self, reset: Reset) -> None:
         self.reset = reset
@@ -223,7 +226,7 @@ class Positions:
                 state.stamp += 1  # its buffers are void, also for one who still holds the state
 
     def announced(self, partitions: Iterable[TopicPartition]) -> None:
-        """The user knows of these partitions now: they may be fetched."""
+        """The user has been notified of these partitions: they may be fetched."""
         for partition in partitions:
             state = self.states.get(partition)
             if state is not None:
@@ -240,7 +243,7 @@ class Positions:
     # The group's committed offsets.
 
     def without_committed(self) -> list[TopicPartition]:
-        """Partitions whose committed offset is to be asked for."""
+        """Partitions whose committed offset must be looked up."""
         return [
             partition
             for partition, state in self.states.items()
@@ -248,7 +251,7 @@ class Positions:
         ]
 
     def set_committed(self, found: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
-        """Start at what was committed, or by the policy where nothing was."""
+        """Start at the committed offset, or by the policy if there is none."""
         for partition, committed in found.items():
             state = self.states.get(partition)
             if state is None or state.phase is not Phase.COMMITTED:
@@ -274,7 +277,7 @@ class Positions:
     # Resets.
 
     def wanted_resets(self, now_ms: int, wall_ms: int) -> dict[TopicPartition, int]:
-        """Partitions whose offset a leader must name, with the timestamp to ask for."""
+        """Partitions whose offset must be looked up at a leader, with the timestamp."""
         wanted: dict[TopicPartition, int] = {}
         for partition, state in self.states.items():
             if state.phase is Phase.RESET and state.reset is not None and state.retry_at_ms <= now_ms:
@@ -284,7 +287,7 @@ class Positions:
         return wanted
 
     def reset_to(self, partition: TopicPartition, stamp: int, offset: int, epoch: int | None) -> None:
-        """The leader's answer to a reset that was asked for at `stamp`."""
+        """Apply the leader's answer to a reset that was requested at `stamp`."""
         state = self.states.get(partition)
         if state is not None and state.stamp == stamp and state.phase is Phase.RESET:
             state.place(offset, epoch)
@@ -293,7 +296,7 @@ class Positions:
     # Leaders and their epochs.
 
     def follow_leaders(self, leaders: Leaders) -> None:
-        """Take note of new leaders: what was read under an older epoch is validated before going on."""
+        """Apply new leaders: positions of an older epoch are validated before the next fetch."""
         for partition, state in self.states.items():
             leader, epoch, topic_id = leaders.leader_of(partition)
             if leader < 0 and epoch < 0:
@@ -312,7 +315,7 @@ class Positions:
             state.leader_epoch = epoch
 
     def wanted_validations(self, now_ms: int) -> list[PartitionState]:
-        """Partitions to ask OffsetForLeaderEpoch about: nothing of them is buffered any more."""
+        """Partitions to send in OffsetForLeaderEpoch: none of their records is buffered any more."""
         wanted = []
         for state in self.states.values():
             if state.phase is not Phase.VALIDATE or state.buffered or state.leader < 0:
@@ -326,7 +329,9 @@ class Positions:
     def validated(
         self, partition: TopicPartition, stamp: int, leader_epoch: int, end_offset: int, end_epoch: int
     ) -> None:
-        """The leader of `leader_epoch` says where our epoch ends in its log (-1: it knows none such)."""
+        """Apply the end of our epoch in the log of the leader of `leader_epoch` (-1: it does not know our
+        epoch).
+        """
         state = self.states.get(partition)
         if state is None or state.stamp != stamp or state.phase is not Phase.VALIDATE:
             return
@@ -348,7 +353,7 @@ class Positions:
             state.phase = Phase.FETCH
 
     def out_of_range(self, partition: TopicPartition, stamp: int, offset: int) -> None:
-        """A leader has no record at the offset that was asked for."""
+        """A leader has no record at the requested offset."""
         state = self.states.get(partition)
         if state is None or state.stamp != stamp or state.fetch_offset != offset:
             return
@@ -362,7 +367,7 @@ class Positions:
             self._reset_or_fail(state, error)
 
     def resolve_failures(self) -> Exception | None:
-        """Carry out what waited for buffers to be empty; the error that the user must see, if any."""
+        """Apply what waited for empty buffers; return the error for the user, if any."""
         found = None
         for state in self.states.values():
             if state.error is None or state.buffered:
@@ -373,7 +378,7 @@ class Positions:
         return found
 
     def wait_for_user(self) -> bool:
-        """Whether something is decided once the user has taken what is buffered."""
+        """Whether a decision waits for the user to take what is buffered."""
         return any(
             state.buffered and (state.error is not None or state.phase is Phase.VALIDATE)
             for state in self.states.values()
@@ -390,7 +395,7 @@ class Positions:
         )
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What can be committed: the position of each partition that has one."""
+        """The position of each partition that has one: what can be committed."""
         return {
             partition: OffsetAndMetadata(state.position, state.position_epoch)
             for partition, state in list(self.states.items())  # the loop may add some meanwhile

@@ -1,6 +1,6 @@
 """What members of a classic group send each other through the coordinator: subscriptions and assignments.
 
-Each starts with its version in two bytes. A newer version than ours only has fields behind those we know.
+Both start with a version in two bytes. Newer versions only add fields at the end.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def encode_assignment(partitions: Iterable[TopicPartition], user_data: bytes | N
 
 
 def decode_assignment(data: bytes) -> tuple[tuple[TopicPartition, ...], bytes | None]:
-    """The partitions, and what the leader's assignor adds. No bytes at all mean no partitions."""
+    """Decode the partitions and the assignor's user data. No bytes mean no partitions."""
     if not data:
         return (), None
     message = decode(ConsumerProtocolAssignment, data, _version(data), _PREFIX, exact=False)

@@ -1,11 +1,12 @@
-"""The state of a transactional producer: which step may follow which, and what an error means for it.
+"""The state of a transactional producer: which step may follow which, and what errors mean for it.
 
     UNINITIALIZED -> INITIALIZING -> READY <-> IN_TRANSACTION -> COMMITTING | ABORTING -> READY
-    IN_TRANSACTION, COMMITTING -> ABORTABLE_ERROR -> ABORTING        any -> FATAL_ERROR
+    IN_TRANSACTION, COMMITTING -> ABORTABLE_ERROR -> ABORTING
+    any -> FATAL_ERROR
 
-Rules: after an abortable error nothing but an abort is taken; after a fatal one nothing at all. With
-protocol 2 (KIP-890) partitions join a transaction by being written to and each end gives a new epoch; before
-it, each partition is added at the coordinator first.
+Rules: after an abortable error only an abort is possible; after a fatal one nothing. With protocol 2
+(KIP-890) writing to a partition adds it to the transaction, and each transaction ends with a new epoch;
+before that, each partition is first added at the coordinator.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def meaning_of(code: int) -> Meaning:
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """A transaction that is under way, for other processes to write in: plain values, ready to be sent."""
+    """A transaction in progress, for other processes to write in: plain values that can be sent."""
 
     transactional_id: str
     producer_id: int
@@ -121,7 +122,7 @@ class Handle:
 
     @classmethod
     def from_text(cls, text: str) -> Handle:
-        """What `to_text` wrote."""
+        """Parse the result of `to_text`."""
         head, _, transactional_id = text.partition("|")
         parts = head.split(":", 5)
         if len(parts) != 6 or parts[:2] != ["ottla-transaction", "1"] or not transactional_id:
@@ -138,14 +139,14 @@ class Transactions:
         self.error: Exception | None = None
         self.protocol = 1
         self.is_joined = False
-        """Whether the transaction is another producer's: this one writes, that one ends it."""
+        """Whether the transaction belongs to another producer: this one writes, that one ends it."""
         self.partitions: set[tuple[str, int]] = set()
-        """Partitions that the coordinator knows (or, with protocol 2, will know) to be part of it."""
+        """Partitions that the coordinator has (or, with protocol 2, will have) in the transaction."""
         self.new_partitions: set[tuple[str, int]] = set()
         self.needs_epoch = False
-        """Whether a new epoch must be asked for after the abort."""
+        """Whether a new epoch is needed after the abort."""
         self.is_started = False
-        """Whether there is anything to end: something was written, or the transaction was handed out."""
+        """Whether there is anything to end: a record was written, or the transaction was handed out."""
 
     def move(self, state: State) -> None:
         if self.state is State.FATAL_ERROR:
@@ -168,7 +169,7 @@ class Transactions:
             raise FatalError(f"The producer has failed: {self.error} Create another one.") from self.error
 
     def check_may_send(self) -> None:
-        """Whether records are taken now."""
+        """Raise if records are not accepted now."""
         if self.state is State.IN_TRANSACTION:
             return
         self.check_fatal()
@@ -177,7 +178,7 @@ class Transactions:
         raise TransactionStateError("A producer with a transactional.id can send only within a transaction.")
 
     def fail(self, error: Exception, *, fatal: bool) -> None:
-        """An error that the producer cannot go on after, or not before it has aborted."""
+        """Enter an error state, fatal or abortable."""
         if self.state is State.FATAL_ERROR:
             return
         if fatal:
@@ -186,14 +187,14 @@ class Transactions:
             self.state, self.error = State.ABORTABLE_ERROR, self.error or error
 
     def batch_failed(self, error: Exception) -> None:
-        """A batch of the transaction was given up."""
+        """A batch of the transaction has failed."""
         code = error.code if isinstance(error, KafkaError) else None
         if self.protocol < 2:
             self.needs_epoch = True
         self.fail(error, fatal=code in _FATAL_FOR_BATCHES)
 
     def wants(self, partition: tuple[str, int]) -> bool:
-        """Whether a partition is part of the transaction and may be written to; if not, it is noted."""
+        """Whether a partition is part of the transaction and may be written to; if not, it will be added."""
         if partition in self.partitions:
             return True
         if self.protocol >= 2:

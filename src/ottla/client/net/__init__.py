@@ -1,1 +1,1 @@
-"""The client's network: the cluster with its metadata, connections to its nodes, and the loop's thread."""
+"""The client's network: the cluster and its metadata, connections to nodes, and the loop's thread."""

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own: what lets the blocking classes send and heartbeat while users work.
+"""An event loop in a background thread, which lets the blocking classes send and heartbeat.
 
 Rules: a coroutine that the user waits for is cancelled when the wait is interrupted (Ctrl-C), so nothing
 keeps running without a caller; in a forked process, which has no such thread, calls raise Forked.
@@ -28,9 +28,9 @@ _SLICE_SECONDS = 0.5
 
 
 def wait_in_slices(wait: Callable[[float], bool], timeout: float | None) -> bool:
-    """Wait for something, in short waits one after the other; whether it came within `timeout` seconds.
+    """Wait in short steps; return whether `wait` succeeded within `timeout` seconds.
 
-    Ctrl-C that comes in the moment before a thread falls asleep is raised only when it wakes up.
+    A Ctrl-C that arrives just before a thread falls asleep is raised only when it wakes up.
     """
     left = timeout
     while left is None or left > _SLICE_SECONDS:
@@ -50,7 +50,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 def _finish(loop: asyncio.AbstractEventLoop) -> None:
-    """End what a loop that was stopped is still at."""
+    """Finish the tasks of a stopped loop."""
     left = asyncio.all_tasks(loop)
     for task in left:
         task.cancel()
@@ -60,7 +60,7 @@ def _finish(loop: asyncio.AbstractEventLoop) -> None:
 
 
 class _Job(Generic[_T]):
-    """A coroutine on its way to the loop. `start` and `cancel` are called there, in any order."""
+    """A coroutine submitted to the loop, which calls `start` and `cancel`, in any order."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, _T]) -> None:
         self.loop = loop
@@ -83,7 +83,7 @@ class _Job(Generic[_T]):
             self._work.close()
 
     def fail(self, error: Exception) -> None:
-        """The loop has ended, and never will be done with this."""
+        """The loop has ended without running this job."""
         if not self.future.done():
             self.future.set_exception(error)
 
@@ -99,9 +99,10 @@ class _Job(Generic[_T]):
 
 
 class Background:
-    """The thread and its loop, from the first use on. A program may end without closing: it ends with it.
+    """The thread and its loop, started on first use.
 
-    `on_fork` is called in the child when the process is forked, `on_end` in the thread when it ends.
+    If a program ends without closing, the thread ends with it. `on_fork` is called in the child when the
+    process forks, `on_end` in the thread when it ends.
     """
 
     def __init__(
@@ -123,14 +124,14 @@ class Background:
         _all.add(self)
 
     def forked(self) -> None:
-        """This is the child of a fork: the thread is not here, and a lock may never be free again."""
+        """Called in the child of a fork, which lacks the thread, and whose locks may stay locked."""
         self._lock = threading.RLock()
         if self._on_fork is not None:
             self._on_fork()
 
     @property
     def is_forked(self) -> bool:
-        """Whether this is a child of the process that made it: its thread and sockets are not here."""
+        """Whether this process was forked from the one that created it: thread and sockets are not here."""
         return os.getpid() != self._process_id
 
     @property
@@ -140,7 +141,7 @@ class Background:
 
     @property
     def is_inside(self) -> bool:
-        """Whether the caller runs on the loop's thread, where waiting for it would never end."""
+        """Whether the caller runs on the loop's thread, where waiting would never end."""
         return self._thread is threading.current_thread()
 
     @property
@@ -207,7 +208,7 @@ class Background:
                     job.fail(self._closed())
 
     def soon(self, call: Callable[[*_Ts], object], *arguments: *_Ts) -> None:
-        """Have the loop call something, without waiting for it."""
+        """Schedule a function on the loop, without waiting for it."""
         self.loop.call_soon_threadsafe(call, *arguments)
 
     def run(
@@ -215,7 +216,7 @@ class Background:
     ) -> _T:
         """Run a coroutine on the loop and wait for it, at most `timeout` seconds.
 
-        `failure` begins the message of TimedOut.
+        `failure` is the start of TimedOut's message.
         """
         if self.is_inside:
             work.close()
@@ -266,7 +267,7 @@ class Background:
             raise
 
     def stop(self) -> None:
-        """End the loop and its thread. Harmless where it never ran, and in a forked child."""
+        """Stop the loop and its thread. Does nothing if it never ran, or in a forked child."""
         with self._lock:
             self._is_stopped = True
             loop, self._loop = self._loop, None
@@ -282,7 +283,7 @@ _all: weakref.WeakSet[Background] = weakref.WeakSet()
 
 
 def members(items: weakref.WeakSet[_T]) -> list[_T]:
-    """What is in a set now, although other threads change it."""
+    """Copy a set, although other threads change it."""
     while True:
         try:
             return list(items)
@@ -299,7 +300,7 @@ def _after_fork() -> None:
 
 
 def _stop_all() -> None:
-    """A loop that still turns while the interpreter is taken down can crash the process."""
+    """Stop all loops: one that runs during interpreter shutdown can crash the process."""
     for background in members(_all):
         background.stop()
 

@@ -1,8 +1,8 @@
-"""A cluster as a client sees it: its metadata, kept fresh, and connections to its nodes.
+"""The cluster as a client sees it: current metadata, and connections to the nodes.
 
-Everything runs on one event loop. `ask` and `send` try once: whoever asks knows whether asking again is safe.
-Lanes are separate connections to one node, so that a long poll never delays a heartbeat. The servers
-that the client starts from are nodes with ids below zero until metadata names them.
+Everything runs on one event loop. `ask` and `send` try once: only the caller knows whether a retry is safe.
+Lanes are separate connections to one node, so that a long poll never delays a heartbeat. The bootstrap
+servers are nodes with negative ids until metadata names them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _HOPELESS = (AuthenticationFailed, TlsFailed)
 
 
 class _MetadataRequest:
-    """A request for metadata of these topics; None: of those that are followed."""
+    """A metadata request for these topics; None: for the followed ones."""
 
     __slots__ = ("auto_create", "future", "topics")
 
@@ -66,7 +66,7 @@ class _MetadataRequest:
 
 
 class Cluster:
-    """Make it, `await start()`, use it, `await close()`."""
+    """Create it, `await start()`, use it, `await close()`."""
 
     def __init__(
         self,
@@ -80,9 +80,9 @@ class Cluster:
         self.settings = settings
         self.view = ClusterView()
         self.features: dict[str, int] = {}
-        """The cluster's finalized features, from the newest epoch that any server sent."""
+        """The cluster's finalized features, from the newest epoch of any response."""
         self.last_error: Exception | None = None
-        """Why the last try to get metadata failed; None after one that succeeded."""
+        """Why the last metadata request failed; None after a success."""
         self.clock = clock
         self.random = random
         self.backoff = Backoff(settings, random)
@@ -130,10 +130,10 @@ class Cluster:
     # Life
 
     async def start(self, *, timeout_ms: float | None = None) -> None:
-        """Connect to one of the first servers and get metadata, trying again until the time is over.
+        """Connect to a bootstrap server and get metadata, with retries until the timeout.
 
-        AuthenticationFailed and TlsFailed are raised at once; what else keeps failing is NoBrokerAvailable,
-        which says for each server why.
+        Raises AuthenticationFailed and TlsFailed at once; other failures become NoBrokerAvailable, which
+        contains the reason for each server.
         """
         self._begin()
         await self.refresh(timeout_ms=timeout_ms)
@@ -146,7 +146,7 @@ class Cluster:
             self._tasks = [loop.create_task(self._keep_fresh()), loop.create_task(self._close_idle())]
 
     async def close(self) -> None:
-        """Close every connection; what is under way fails with `Closed`."""
+        """Close every connection; requests in flight fail with `Closed`."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -166,7 +166,7 @@ class Cluster:
     # Metadata
 
     def follow(self, topics: Iterable[str]) -> None:
-        """Keep the metadata of these topics fresh."""
+        """Keep the metadata of these topics up to date."""
         new = set(topics) - self._followed
         self._followed |= new
         if any(topic not in self.view.topics for topic in new):
@@ -176,7 +176,7 @@ class Cluster:
         self._followed.difference_update(topics)
 
     def follow_all(self, follows: bool = True) -> None:
-        """Keep the metadata of all topics fresh, for subscriptions by pattern."""
+        """Keep the metadata of all topics up to date, for subscriptions by pattern."""
         changed, self._follows_all = follows and not self._follows_all, follows
         if changed:
             self.request_refresh()
@@ -188,10 +188,10 @@ class Cluster:
         allow_auto_topic_creation: bool = False,
         timeout_ms: float | None = None,
     ) -> ClusterView:
-        """Ask for metadata now, or join who does already, and wait until it is there.
+        """Request metadata now, or join a request in flight, and wait for it.
 
-        With `topics`, of these; they stay in the view as long as they are followed. Without a bound of time
-        it tries for ever, but AuthenticationFailed and TlsFailed are raised at once.
+        With `topics`, of these; they stay in the view as long as they are followed. Without a timeout it
+        retries without end, but raises AuthenticationFailed and TlsFailed at once.
         """
         self._begin()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -208,19 +208,19 @@ class Cluster:
         return self.view
 
     def request_refresh(self) -> None:
-        """Ask for metadata soon, but not more often than the backoff allows."""
+        """Request metadata soon, but not more often than the backoff allows."""
         self._wanted = True
         self._wake.set()
 
     def on_view(self, listener: Callable[[ClusterView], None]) -> Callable[[], None]:
-        """Call `listener` with each new view. Returns what ends that."""
+        """Call `listener` with each new view. Returns a function that ends this."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     def update_leader(
         self, topic: str, partition: int, leader_id: int, leader_epoch: int, endpoint: Node | None
     ) -> bool:
-        """Take a hint of a broker about who leads (KIP-951); whether it was news."""
+        """Apply a broker's hint about a new leader (KIP-951); return whether it was new."""
         view = self.view.with_leader(topic, partition, leader_id, leader_epoch, endpoint)
         if view is self.view:
             return False
@@ -264,7 +264,9 @@ class Cluster:
                 await self._pause()
 
     def _news_delay_seconds(self) -> float:
-        """How long to wait before looking again for a leader, say, that the last answers did not have."""
+        """How long to wait before the next request for something that the last responses lacked, such as a
+        leader.
+        """
         now = self.clock.monotonic()
         if now - self._looked_at > 2 * self.settings.retry_backoff_max_ms / 1000:
             self._equal_views = 0
@@ -331,7 +333,7 @@ class Cluster:
         return self.view.after_controllers(answer)
 
     def _take_over_bootstrap(self, view: ClusterView) -> None:
-        """A connection to a first server is the one to its broker, where the addresses are the same."""
+        """Reuse the connection to a bootstrap server for its broker, if the addresses are the same."""
         by_address = {(node.host, node.port): node.id for node in view.brokers.values()}
         for bootstrap_id, first in self._bootstrap.items():
             lane = self._lanes.get((bootstrap_id, MAIN))
@@ -358,7 +360,7 @@ class Cluster:
         version_max: int | None = None,
         answered: bool = True,
     ) -> asyncio.Future[Any]:
-        """Send one request once. Calls for one lane are on the wire in their order."""
+        """Send one request once. Calls of one lane are sent in order."""
         return self._lane(node_id, lane).send(
             request,
             timeout_ms=self.settings.request_timeout_ms if timeout_ms is None else timeout_ms,
@@ -377,19 +379,19 @@ class Cluster:
         version: int | None = None,
         version_max: int | None = None,
     ) -> Any:
-        """`send`, awaited: the answer, or `Disconnected` or another error."""
+        """`send`, awaited: returns the response, or raises `Disconnected` or another error."""
         return await self.send(
             node_id, request, lane=lane, timeout_ms=timeout_ms, version=version, version_max=version_max
         )
 
     async def ask_any(self, request: Message, *, timeout_ms: float | None = None, **options: Any) -> Any:
-        """Ask the least busy node; when it cannot be reached, the next."""
+        """Ask the least busy node; if it is unreachable, the next one."""
         return await self._ask_in_turn(request, self._turn(), timeout_ms, **options)
 
     async def ask_controller(
         self, request: Message, *, timeout_ms: float | None = None, **options: Any
     ) -> Any:
-        """Ask the controller, or a broker that hands requests on to it."""
+        """Ask the controller, or a broker that forwards requests to it."""
         attempt = 0
         while True:
             if self.view.controller_id in self.view.brokers:
@@ -404,14 +406,14 @@ class Cluster:
             await self.refresh()
 
     def versions(self, node_id: int, api_key: int, lane: str = MAIN) -> range | None:
-        """The versions of an API that a node and this client know; None before it is connected."""
+        """The versions of an API that a node and this client support; None before it is connected."""
         found = self._lanes.get((node_id, lane))
         if found is None or found.link is None:
             return None
         return found.link.versions(api_key)
 
     async def connect(self, node_id: int, lane: str = MAIN) -> Link:
-        """Have a connection to a node, for those who must know its versions before they ask."""
+        """Connect to a node, for callers that need its versions before they send."""
         return await self._lane(node_id, lane).connected()
 
     def is_connected(self, node_id: int, lane: str = MAIN) -> bool:
@@ -437,7 +439,7 @@ class Cluster:
         raise NoBrokerAvailable(f"No server could answer. {reasons}") from (failed[-1] if failed else None)
 
     def _turn(self) -> list[int]:
-        """Whom to ask, the least busy first; the first servers where no other is left to ask."""
+        """The nodes to ask, the least busy first; the bootstrap servers if no other is left."""
         nodes = list(self.view.brokers)
         start = self.random.below(len(nodes)) if nodes else 0
         nodes = nodes[start:] + nodes[:start]
@@ -462,7 +464,7 @@ class Cluster:
     # Coordinators
 
     async def coordinator(self, kind: int, key: str) -> int:
-        """The node that coordinates a group (0) or a transactional id (1); looked up until it is known."""
+        """The coordinator of a group (0) or a transactional id (1); looked up with retries."""
         found = self._coordinators.get((kind, key))
         if found is not None:
             return found
@@ -474,7 +476,7 @@ class Cluster:
         return await shared(finding)
 
     def forget_coordinator(self, kind: int, key: str) -> None:
-        """The node is not it any more, or cannot be reached."""
+        """The node is no longer the coordinator, or is unreachable."""
         self._coordinators.pop((kind, key), None)
 
     def _found(self, kind: int, key: str, done: asyncio.Task[int]) -> None:

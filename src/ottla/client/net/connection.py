@@ -1,8 +1,8 @@
-"""One connection to one server: TLS, ApiVersions, SASL, then requests out and answers back in order.
+"""One connection to one server: TLS, ApiVersions, SASL, then requests and responses in order.
 
-Rule: an answer belongs to the oldest unanswered request, and its correlation id must say so. Anything else,
-and an answer that does not come in time, ends the connection: what follows could not be trusted.
-A large answer is received straight into a buffer of its own, and `records` in it are views on that.
+Rule: a response belongs to the oldest unanswered request, which its correlation id must confirm. Anything
+else, and a response that does not arrive in time, closes the connection: later responses could not be
+trusted. A large response is received straight into its own buffer, and `records` in it are views on that.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 RECEIVE_BYTES = 64 * 1024
 _NO_ROOM = memoryview(b"")
-"""Nothing is received before a connection is made, or after: tries that fail leave little behind."""
+"""The receive buffer before a connection is made, and after it: failed attempts use little memory."""
 _TLS_ALERT = b"\x15\x03"
 
 
 class _PendingRequest:
-    """A request that is under way, or that waits until this link may send."""
+    """A request in flight, or one that waits until this link may send."""
 
     __slots__ = ("answer", "correlation_id", "key", "timer", "version")
 
@@ -57,13 +57,13 @@ class _PendingRequest:
 
 
 class Link(asyncio.BufferedProtocol):
-    """Make it with `Link.open`."""
+    """Create it with `Link.open`."""
 
     def __init__(self, connection_options: ConnectionOptions, clock: Clock, name: str) -> None:
         self.name = name
         self.is_closed = False
         self.features: dict[str, int] = {}
-        """The cluster's finalized features, as this server knew them when the connection was made."""
+        """The cluster's finalized features that this server reported when the connection was made."""
         self.features_epoch = -1
         self.last_used = clock.monotonic()
         self._connection_options = connection_options
@@ -95,7 +95,7 @@ class Link(asyncio.BufferedProtocol):
         *,
         timeout_ms: float,
     ) -> Link:
-        """Connect, learn versions and features, authenticate. What fails is said by the error's class."""
+        """Connect, learn versions and features, authenticate. An error's class says which step failed."""
         name = f"{host}:{port}"
         link = cls(connection_options, clock, name)
         try:
@@ -119,14 +119,14 @@ class Link(asyncio.BufferedProtocol):
         return len(self._unanswered) + (len(self._held) if self._held is not None else 0)
 
     def versions(self, key: int) -> range | None:
-        """The versions of an API that both sides know, None where there is none."""
+        """The versions of an API that both sides support, None if there are none."""
         ours = API_BY_KEY[key].versions
         first, last = self._versions.get(key, (0, -1))
         first, last = max(first, ours[0]), min(last, ours[-1])
         return range(first, last + 1) if first <= last else None
 
     def version_for(self, key: int, version_max: int | None = None) -> int:
-        """The highest version of an API that both sides know."""
+        """The highest version of an API that both sides support."""
         found = self._chosen.get((key, version_max))
         if found is None:
             common = self.versions(key)
@@ -150,9 +150,10 @@ class Link(asyncio.BufferedProtocol):
         version_max: int | None = None,
         answered: bool = True,
     ) -> asyncio.Future[Any]:
-        """Send in the order of the calls. The future has the answer, or `Disconnected` or a subclass.
+        """Send in the order of the calls. The future gets the response, or a `Disconnected`.
 
-        `answered=False`: the server sends no answer (acks=0); the future is done once it is written.
+        `answered=False`: the server sends no response (acks=0); the future is done once the request is
+        written.
         """
         future: asyncio.Future[Any] = self._loop.create_future()
         self.send_for(
@@ -175,7 +176,7 @@ class Link(asyncio.BufferedProtocol):
         version_max: int | None = None,
         answered: bool = True,
     ) -> None:
-        """`send` for a future that a caller has already."""
+        """`send` with an existing future."""
         if self._transport is None or self.is_closed:
             future.set_exception(self._end_error or LinkLost(f"The connection to {self.name} is closed."))
             return
@@ -223,7 +224,7 @@ class Link(asyncio.BufferedProtocol):
         self._end(LinkLost(f"Closed the connection to {self.name}, which did not answer in time."))
 
     def close(self, error: ClientError | None = None) -> None:
-        """End the connection; what is under way fails with `error`."""
+        """Close the connection; requests in flight fail with `error`."""
         self._end(error or Closed(f"The client closed the connection to {self.name}."))
 
     # Set-up
@@ -319,7 +320,7 @@ class Link(asyncio.BufferedProtocol):
             self._timers.append(handle)
 
     def _send_first(self, request: Message) -> asyncio.Future[Any]:
-        """Send ahead of requests that are held."""
+        """Send before requests that are held."""
         held, self._held = self._held, None
         try:
             return self.send(request, timeout_ms=None)

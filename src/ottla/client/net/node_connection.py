@@ -1,7 +1,8 @@
-"""A way to one node that outlives its connections: opened on the first request, again after it was lost.
+"""A connection to one node that reconnects: opened on the first request, and again after it was lost.
 
-Requests that come while there is no connection wait for it, in their order; when it cannot be made they all
-fail with the reason. A node that refused is left alone for `reconnect.backoff.ms`, and longer each time.
+Requests that arrive while there is no connection wait for it, in order; if it cannot be made, all of them
+fail with the reason. After a failure the node is not contacted for `reconnect.backoff.ms`, and longer each
+time.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _SHORT_LIFE_SECONDS = 1.0
 
 
 class LaneSettings:
-    """The settings and ports that all lanes of a client share."""
+    """The settings and ports shared by all lanes of a client."""
 
     __slots__ = ("clock", "connection_options", "network", "on_lost", "on_open", "reconnect", "set_up")
 
@@ -54,7 +55,7 @@ class LaneSettings:
 
 
 class Lane:
-    """One connection to one node at a time. `where` returns its address now, None when it is not known."""
+    """One connection to one node at a time. `where` returns its current address, None if unknown."""
 
     def __init__(self, settings: LaneSettings, where: Callable[[], Node | None]) -> None:
         self.where = where
@@ -74,7 +75,7 @@ class Lane:
 
     @property
     def is_usable(self) -> bool:
-        """Whether it is open to where the node is now."""
+        """Whether it is open to the node's current address."""
         if self.link is None or self.link.is_closed:
             return False
         node = self.where()
@@ -82,7 +83,7 @@ class Lane:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the last try failed so recently that the next one has to wait."""
+        """Whether the next attempt must wait, because the last one failed recently."""
         return self._blocked_until > self._settings.clock.monotonic()
 
     @property
@@ -97,7 +98,7 @@ class Lane:
         return self.link.last_used
 
     def send(self, request: Message, **options: Any) -> asyncio.Future[Any]:
-        """As `Link.send`, after connecting if that is needed."""
+        """`Link.send`, after connecting if necessary."""
         link = self.link
         if link is not None and not link.is_closed and not self._waiting:
             if self.is_usable:
@@ -183,7 +184,7 @@ class Lane:
                 link.send_for(future, request, **options)
 
     def _foreseen(self, error: Exception) -> Exception:
-        """The same error, or `Disconnected` in place of one that those who ask do not expect."""
+        """The same error, or `Disconnected` instead of one that callers do not expect."""
         if isinstance(error, ClientError | KafkaError | OSError):
             return error
         log.error("Unexpected error while opening a connection.", exc_info=error)
@@ -218,7 +219,7 @@ class Lane:
 
 
 async def shared(task: asyncio.Task[_T]) -> _T:
-    """Wait for a task that others wait for, too. The end of the client cancels the task, not its waiters."""
+    """Wait for a task that others wait for, too. Cancelling one waiter does not cancel the task."""
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:

@@ -1,1 +1,1 @@
-"""The producer: two classes, one that blocks and one that is awaited, on one engine."""
+"""The producer: a blocking and an asyncio class on one engine."""

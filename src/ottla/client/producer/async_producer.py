@@ -1,6 +1,6 @@
-"""The producer that is awaited: the engine runs on the loop of its user, and nothing here blocks it.
+"""The asyncio producer: its engine runs on the user's event loop, and nothing here blocks.
 
-`core.py` has the calls that it shares with the producer that blocks.
+`core.py` contains the calls that it shares with the blocking producer.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class AsyncProducer(ProducerCalls, AwaitedCalls):
         timestamp: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> Delivery:
-        """Hand a record over: waits for room and metadata only. Then `await` the delivery it returns."""
+        """Append a record; waits only for memory and metadata. Then `await` the returned delivery."""
         core = self._core
         delivery = core.engine.accumulator.send(topic, value, key, headers, partition, timestamp, on_delivery)
         if delivery is not None:
@@ -111,7 +111,7 @@ class AsyncProducer(ProducerCalls, AwaitedCalls):
         return result if isinstance(result, Delivery) else await core.append_when_possible(record, result)
 
     def transaction(self) -> AsyncTransaction:
-        """`async with producer.transaction():` commits at its end, and aborts if an exception leaves it."""
+        """`async with producer.transaction():` commits at its end, or aborts if the block raises."""
         return AsyncTransaction(self)
 
     @classmethod

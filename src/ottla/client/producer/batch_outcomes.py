@@ -1,8 +1,8 @@
-"""The outcomes of a producer's batches: each is completed, retried, split or failed.
+"""Decides the outcome of a producer's batches: each is completed, retried, split or failed.
 
-Rules: a batch that is retried goes back to the front of its queue, behind those with lower sequences, so that
-order holds. A batch ends once: `_end` frees its memory, calls its callbacks and wakes whoever waits for it. A
-batch whose request was sent and not answered is doubtful from then on, and its report says so if it fails.
+Rules: a batch that is retried returns to the front of its queue, behind those with lower sequences, so that
+order is kept. A batch ends once: `_end` frees its memory, calls its callbacks and wakes its waiters. A batch
+whose request was sent and not answered is uncertain from then on, and its report says so if it fails.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _NEVER_SENT = (ConnectionRefused, ConnectTimedOut, NameNotResolved, NodeUnknown)
 
 
 class BatchOutcomes:
-    """Decides on the batches of one producer, by the brokers' answers and by time; on the loop's thread."""
+    """The outcomes of one producer's batches, by the brokers' responses and by time; on the loop's thread."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class BatchOutcomes:
         *,
         pass_on: Callable[[BaseException], None],
     ) -> None:
-        """`pass_on` gets Ctrl-C and `sys.exit()` out of delivery callbacks."""
+        """`pass_on` receives Ctrl-C and `sys.exit()` of delivery callbacks."""
         self._settings = settings
         self._clock = clock
         self._cluster = cluster
@@ -172,7 +172,7 @@ class BatchOutcomes:
         return self._idempotence.may_retry(batch.queue.sequences, batch, code, log_start_offset)
 
     def retry(self, batch: Batch, *, wait: bool) -> None:
-        """Put a batch back where it was: in front, and among others that are tried again in their order."""
+        """Put a batch back into its queue, in sequence order."""
         self._counts["retries"] += 1
         queue = batch.queue
         self._put_back(queue, [batch])
@@ -183,7 +183,7 @@ class BatchOutcomes:
             queue.blocked_until = 0.0
 
     def _put_back(self, queue: PartitionQueue, batches: list[Batch]) -> None:
-        """In front of the queue, behind those that are tried again with lower sequences."""
+        """Put it at the front of the queue, behind retried ones with lower sequences."""
         first = batches[0].sequence
         position = 0
         if first >= 0:
@@ -199,7 +199,7 @@ class BatchOutcomes:
         self._accumulator.active[queue] = None
 
     def _split(self, batch: Batch) -> None:
-        """A batch that the broker finds too large becomes several, of half the size at most."""
+        """Split a batch that the broker finds too large into several, of half the size at most."""
         self._counts["splits"] += 1
         queue, accumulator = batch.queue, self._accumulator
         records = read_batch(batch.builder.build(), 0)
@@ -253,7 +253,7 @@ class BatchOutcomes:
         self._end(batch)
 
     def _fail(self, batch: Batch, error: Exception) -> None:
-        """Give a batch up."""
+        """Fail a batch."""
         batch.error = error
         batch.status = Status.POSSIBLY_PERSISTED if batch.is_doubtful else Status.NOT_PERSISTED
         code = int(error.code) if isinstance(error, KafkaError) else -1
@@ -282,7 +282,7 @@ class BatchOutcomes:
             self._memory.notify_if_free()
 
     def fail_expired(self, now: float) -> float:
-        """Give up batches that are too old; when the next one will be."""
+        """Fail expired batches; return when the next one expires."""
         oldest: Batch | None = self._accumulator.oldest()
         if oldest is None:
             return float("inf")
@@ -308,19 +308,19 @@ class BatchOutcomes:
         self._fail(batch, late)
 
     def fail_unsent(self, error: Exception) -> None:
-        """Give up everything that is not on the wire."""
+        """Fail everything that is not in flight."""
         for queue in list(self._accumulator.active):
             while queue.batches:
                 self.fail_first(queue, error)
 
     def fail_first(self, queue: PartitionQueue, error: Exception) -> None:
-        """Give up the batch that would be sent next."""
+        """Fail the batch that would be sent next."""
         batch: Batch = queue.batches.popleft()
         self._accumulator.seal(queue, batch)
         self._fail(batch, error)
 
     def fail_all(self, error: Exception) -> None:
-        """Nothing can be sent any more."""
+        """Fail everything: the producer can no longer send."""
         if not isinstance(error, AbortableError):
             self._state.fail(error)
         self._state.update_fast()

@@ -1,7 +1,7 @@
-"""What the blocking and the awaited producer have in common: each call of the user's, written once.
+"""The calls of the blocking and the asyncio producer, each written once.
 
 `ProducerCore` is a member of both. `ProducerCalls` lists the calls that are methods of both classes. A record
-that needs no preparation goes from `send` straight into the accumulator, compiled, and sees nothing of this.
+that needs no preparation goes from `send` straight into the compiled accumulator, without this module.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ROOM_WAIT_SECONDS = 0.1
 
 
 class Caller(Protocol):
-    """The threads, or the loop, of the producer's user."""
+    """The threads, or the loop, of the user."""
 
     @property
     def lock(self) -> AbstractContextManager[object]:
@@ -51,22 +51,22 @@ class Caller(Protocol):
 
     @property
     def is_inside(self) -> bool:
-        """Whether this is the thread that sends, in which no call may wait for that."""
+        """Whether this is the sending thread, in which no call may wait for it."""
 
     def schedule(self, function: Callable[[], object]) -> object:
-        """Have the loop call a function."""
+        """Schedule a function on the loop."""
 
     def check_process(self) -> None:
         """Raise in a forked child, which has no loop."""
 
     def check_may_wait(self, need: str) -> None:
-        """Raise if this is a finalizer or signal handler that would wait for ever."""
+        """Raise in a finalizer or signal handler that would wait forever."""
 
     async def wait_for_room(self, engine: Engine, seconds: float) -> None:
-        """Wait until the accumulator has memory again, for `seconds` at most."""
+        """Wait for memory in the accumulator, for at most `seconds`."""
 
     def wait_for_batch(self, batch: Batch, timeout: float | None) -> bool:
-        """Block until a batch is done or split; whether that came within `timeout` seconds."""
+        """Block until a batch is done or split; return whether that happened within `timeout` seconds."""
         raise NotImplementedError
 
     def wait_for_delivery(self, delivery: Delivery, timeout: float | None) -> None:
@@ -74,7 +74,7 @@ class Caller(Protocol):
 
 
 class ProducerCore:
-    """The calls of one producer, on one engine. `fallback` sends what the accumulator does not."""
+    """The calls of one producer, on one engine. `fallback` sends what the accumulator cannot."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class ProducerCore:
         )
 
     async def append_when_possible(self, record: PreparedRecord, missing: int) -> Delivery:
-        """Append to a batch once there is what is missing: NEEDS_TOPIC or NEEDS_ROOM."""
+        """Append once NEEDS_TOPIC or NEEDS_ROOM is resolved."""
         deadline = self._clock.monotonic() + self.settings.max_block_ms / 1000
         while True:
             left = deadline - self._clock.monotonic()
@@ -174,7 +174,7 @@ class ProducerCore:
             missing = result
 
     async def _wait_for_room(self, seconds: float) -> None:
-        """Wait a little for memory; raise if no time is left for that."""
+        """Wait a little for memory; raise if no time is left."""
         if seconds <= 0 or self._caller.is_inside:
             raise BufferExhausted(
                 f"buffer.memory ({self.settings.buffer_memory} bytes) stayed full for max.block.ms "
@@ -195,12 +195,12 @@ class ProducerCore:
         partition: str | None = None,
         timestamp: str | None = None,
     ) -> TableDelivery:
-        """Send the rows of a pyarrow Table or RecordBatch; the names say which column is what.
+        """Send the rows of a pyarrow Table or RecordBatch; the arguments name the columns.
 
-        Rows go by the hash of their key, as single records do, or where `partition` says; those without
-        either stay together in batches. It waits as `send` does, for each batch. Serializers and interceptors
-        are not called: keys and values are binary or text columns. `result()` of the delivery waits for the
-        brokers' answers; with the producer that is awaited, `await` the delivery.
+        Rows are partitioned by the hash of their key, as single records are, or by the column `partition`;
+        rows without either stay together in batches. It waits as `send` does, for each batch. Serializers and
+        interceptors are not called: keys and values are binary or text columns. `result()` of the delivery
+        waits for the acknowledgements; with the asyncio producer, `await` the delivery.
         """
         from ottla.client.producer.arrow import built_batches, check_chain
 
@@ -230,10 +230,10 @@ class ProducerCore:
     async def send_batches(
         self, topic: str, batches: Iterable[tuple[int, bytes | memoryview]]
     ) -> TableDelivery:
-        """Send whole batches that were built elsewhere, each to a partition: pairs of its number and bytes.
+        """Send whole batches that were built elsewhere: pairs of a partition and bytes.
 
-        They are sent as they are, but for the fields that are the producer's. It waits as `send` does, and
-        returns what `send_arrow` returns.
+        Only the fields that belong to the producer are changed. It waits as `send` does, and returns what
+        `send_arrow` returns.
         """
         from ottla.client.producer.arrow import adopted
 
@@ -257,42 +257,42 @@ class ProducerCore:
         )
 
     async def _add(self, queue: PartitionQueue, builder: BatchBuilder) -> Batch:
-        """Hand over a whole batch; waits for memory."""
+        """Append a whole batch; waits for memory."""
         deadline = self._clock.monotonic() + self.settings.max_block_ms / 1000
         while (batch := self.engine.accumulator.add(queue, builder)) is None:
             await self._wait_for_room(deadline - self._clock.monotonic())
         return batch
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Send everything that was handed over so far, and wait until the brokers have answered."""
+        """Send everything appended so far, and wait for the brokers' responses."""
         await self._loop.run(self.engine.flush(), timeout, "Not all records were acknowledged")
 
     async def partitions_for(self, topic: str) -> int:
-        """How many partitions a topic has."""
+        """The number of partitions of a topic."""
         queues = await self._loop.run(self.engine.topic(topic, 0, self.settings.max_block_ms))
         return len(queues.queues)
 
     # Transactions
 
     async def begin_transaction(self) -> None:
-        """Begin a transaction. The first one fences producers that had the same transactional.id before."""
+        """Begin a transaction. The first one fences earlier producers with the same transactional.id."""
         self.engine.state.check_open()
         await self._loop.run(self.transactions.begin(self.settings.max_block_ms))
 
     async def commit_transaction(self) -> None:
-        """Commit everything that was sent since the transaction began."""
+        """Commit everything sent since the transaction began."""
         self.engine.state.check_open()
         await self._loop.run(self.transactions.commit(self.settings.max_block_ms))
 
     async def abort_transaction(self) -> None:
-        """Abort the transaction: readers of committed records see nothing of it."""
+        """Abort the transaction: read_committed consumers skip its records."""
         self.engine.state.check_open()
         await self._loop.run(self.transactions.abort(self.settings.max_block_ms))
 
     async def send_offsets(
         self, offsets: OffsetsOrConsumer, group: GroupMetadata | str | None = None
     ) -> None:
-        """Commit a consumer's offsets with the transaction: `send_offsets(consumer)` takes its positions."""
+        """Commit a consumer's offsets with the transaction: `send_offsets(consumer)` uses its positions."""
         if group is None:
             consumer = offsets
             offsets = {
@@ -304,15 +304,15 @@ class ProducerCore:
         await self._loop.run(self.transactions.send_offsets(offsets, metadata, self.settings.max_block_ms))
 
     async def resume(self, topic: str, partition: int, sequence: int) -> None:
-        """Take a turn in a partition that several producers of one transaction write to (see `join`).
+        """Continue in a partition that several producers of one transaction write to (see `join`).
 
-        `sequence` is how many records the others have written to it so far. Only one may write at a time, and
-        the next one begins when all that it has sent is acknowledged.
+        `sequence` is the number of records that the others have written to it so far. Only one may write at a
+        time; the next one begins when everything that it has sent is acknowledged.
         """
         await self._loop.run(self.engine.resume(topic, partition, sequence))
 
     async def end_transaction(self, failure: type[BaseException] | None) -> None:
-        """The end of a `with` block: commit, or abort if an exception leaves the block."""
+        """End a `with` block: commit, or abort if the block raises."""
         if failure is None:
             try:
                 await self.commit_transaction()
@@ -326,7 +326,7 @@ class ProducerCore:
             log.warning("Failed to abort the transaction: %s", error)
 
     def check_joined(self) -> None:
-        """At the end of a producer that has joined a transaction: raise if a record of it was not written."""
+        """When a producer that joined a transaction closes: raise if one of its records was not written."""
         runner = self.engine.transactions
         if runner is not None and runner.is_joined and runner.drops_unsent:
             raise AbortableError(
@@ -344,7 +344,7 @@ class ProducerCore:
 
 
 class ProducerCalls:
-    """The calls that both producers have. `ProducerCore` does them, and documents them."""
+    """The calls of both producers. `ProducerCore` implements and documents them."""
 
     _core: ProducerCore
 
@@ -363,13 +363,13 @@ class ProducerCalls:
         return self._core.settings
 
     def metrics(self) -> dict[str, int]:
-        """Counts of this moment."""
+        """Current counters."""
         return self._core.metrics()
 
     def transaction_handle(self) -> Handle:
-        """The transaction under way, for `join` in other processes; `to_text()` makes it a text.
+        """The transaction in progress, for `join` in other processes; `to_text()` makes it a string.
 
-        Each process writes to partitions of its own and flushes before this producer commits.
+        Each process writes to its own partitions, and flushes before this producer commits.
         """
         return self._core.transactions.handle()
 
@@ -381,14 +381,14 @@ def settings_of(
 
 
 def handle_of(given: Handle | str, keywords: dict[str, Any]) -> tuple[Handle, dict[str, Any]]:
-    """The handle of a transaction to join, and the settings of the producer that joins it."""
+    """The handle of a transaction to join, and the settings of the joining producer."""
     handle = Handle.from_text(given) if isinstance(given, str) else given
     servers = {} if "bootstrap_servers" in keywords else {"bootstrap_servers": handle.bootstrap_servers}
     return handle, {**servers, **keywords, "transactional_id": handle.transactional_id}
 
 
 def timeout_on_leaving(kind: type[BaseException] | None) -> float | None:
-    """How long the end of a `with` block waits for deliveries, by the exception that leaves the block.
+    """How long the end of a `with` block waits for deliveries, by the exception of the block.
 
     Ctrl-C and a cancellation end it at once. `sys.exit()` does not: what was sent is delivered first.
     """

@@ -1,9 +1,9 @@
-"""The producer's engine: takes batches from the accumulator to the brokers that lead their partitions.
+"""The producer's engine: sends batches from the accumulator to the leaders of their partitions.
 
-It lives on one event loop. A turn looks at every partition that has batches, and sends what is ready: full,
-or older than `linger.ms`, or wanted by a flush. A request holds one batch of each partition that its node
-leads; `batch_outcomes.py` decides on the answers. Only turns and answers change batches, so nothing here
-needs a lock; users' threads only add batches at the end of the queues.
+It runs on one event loop. A turn looks at every partition with batches, and sends what is ready: full, or
+older than `linger.ms`, or part of a flush. A request contains one batch of each partition that its node
+leads; `batch_outcomes.py` handles the responses. Only turns and responses change batches, so nothing here
+needs a lock; users' threads only append batches to the queues.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _LEVELS = {
 
 
 class _NodeState:
-    """What is under way to one broker."""
+    """The requests in flight to one broker."""
 
     __slots__ = ("connecting", "id", "in_flight")
 
@@ -75,12 +75,12 @@ def _raise(failure: BaseException) -> None:
 
 
 class Engine:
-    """One producer's work on the network."""
+    """The network part of one producer."""
 
     is_watched = False
-    """Whether a loss is logged when the engine ends without a close: the async producer's alone.
+    """Whether to log a loss if the engine ends without a close: only for the asyncio producer.
 
-    It is the class's, since `__del__` also sees an engine whose settings could not be used.
+    It is a class attribute, since `__del__` also sees an engine whose settings were invalid.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class Engine:
         self.cluster.on_view(self._view_changed)
 
     def warn_of_loss(self) -> None:
-        """The engine's loop has ended, or the program ends, before the producer was closed."""
+        """Log that the engine's loop or the program ended before the producer was closed."""
         count = sum(batch.count for batch in self.accumulator.incomplete)
         if count and not self.state.is_closed:
             self.state.is_closed = True
@@ -173,7 +173,7 @@ class Engine:
     # Waiting and waking
 
     def wake(self) -> None:
-        """Have a turn soon. Any thread may call it."""
+        """Run a turn soon. Thread-safe."""
         if self._is_scheduled:
             return
         try:
@@ -184,9 +184,9 @@ class Engine:
             raise
 
     def _pass_on(self, failure: BaseException) -> None:
-        """A callback raised Ctrl-C or `sys.exit()`: a loop of the user's own ends by it, after this turn.
+        """Raise a callback's Ctrl-C or `sys.exit()` in the user's own loop, after this turn.
 
-        The blocking producer's thread goes on, since nothing would be sent or reported without it.
+        The blocking producer's thread continues, since nothing would be sent or reported without it.
         """
         if self.is_watched:
             asyncio.get_running_loop().call_soon(_raise, failure)
@@ -213,7 +213,7 @@ class Engine:
     # Topics
 
     async def topic(self, name: str, partition: int, timeout_ms: float) -> TopicQueues:
-        """The queues of a topic, once metadata has it with this partition."""
+        """The queues of a topic, once the metadata has it with this partition."""
         deadline = self.clock.monotonic() + timeout_ms / 1000
         self.cluster.follow([name])
         attempt = 0
@@ -266,7 +266,7 @@ class Engine:
         return found
 
     def _update(self, queues: TopicQueues, view: TopicView) -> TopicQueues:
-        """Take a newer view of a topic; its queues from now on."""
+        """Apply a newer view of a topic; return its current queues."""
         is_another = view.topic_id != queues.view.topic_id
         if is_another:
             for queue in queues.queues:
@@ -313,7 +313,7 @@ class Engine:
         self._set_timer(next_at, now)
 
     def _send_ready(self, now: float) -> float:
-        """Send what is ready; when there is more to do."""
+        """Send what is ready; return when more will be."""
         if self.idempotence is not None:
             self._tend_identity()
         if self.transactions is not None and self.transactions.drops_unsent:
@@ -352,7 +352,7 @@ class Engine:
             self._timer = asyncio.get_running_loop().call_later(max(at - now, 0.0), self._turn)
 
     def _ready_at(self, queue: PartitionQueue, now: float, everything: bool) -> float | None:
-        """When the next batch of a partition may be sent; None where it has none."""
+        """When the next batch of a partition may be sent; None if it has none."""
         batches = queue.batches
         if not batches:
             self.accumulator.active.pop(queue, None)
@@ -406,14 +406,14 @@ class Engine:
             self.wake()
 
     def cluster_unreachable(self, node_id: int) -> None:
-        """A node refused the connection: what is for it waits a little."""
+        """A node refused the connection: its batches wait a little."""
         until = self.clock.monotonic() + self.settings.retry_backoff_ms / 1000
         for queue in list(self.accumulator.active):
             if self.cluster.view.leader(queue.topic.name, queue.index) == node_id:
                 queue.blocked_until = max(queue.blocked_until, until)
 
     def _take(self, queues: Iterable[PartitionQueue], taken: list[Batch]) -> None:
-        """Take the first batch of each partition that may send one, as much as one request holds."""
+        """Take the first batch of each partition that may send one, up to the size of one request."""
         size = 0
         keeps_order = self.settings.max_in_flight_requests_per_connection == 1
         for queue in queues:
@@ -437,7 +437,7 @@ class Engine:
             taken.append(batch)
 
     def _untake(self, batches: list[Batch]) -> None:
-        """No request could be made of these, as far as is known: they wait for another try."""
+        """No request could be built from these batches: they wait for a retry."""
         for batch in batches:
             batch.is_in_flight = False
             batch.is_doubtful = True
@@ -462,7 +462,7 @@ class Engine:
         return self._sequences[key]
 
     async def resume(self, topic: str, partition: int, sequence: int) -> None:
-        """Number what comes next for a partition from `sequence` on; only within a joined transaction."""
+        """Continue a partition's sequences at `sequence`; only within a joined transaction."""
         if self.idempotence is None or self.transactions is None or not self.transactions.is_joined:
             raise TransactionStateError(
                 "Only a producer that has joined a transaction can set its next sequence number."
@@ -546,7 +546,7 @@ class Engine:
             self._id_task = self.spawn(self._take_id())
 
     async def _take_id(self) -> None:
-        """Ask for a producer id, until one is given."""
+        """Request a producer id, with retries."""
         assert self.idempotence is not None
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFF_FFFF)
         attempt = 0
@@ -594,7 +594,7 @@ class Engine:
     # What users ask for
 
     async def flush(self) -> None:
-        """Send everything that is there now, and wait until all of it is done."""
+        """Send everything appended so far, and wait until all of it is done."""
         batches: list[Batch] = list(self.accumulator.incomplete)
         self._flushes += 1
         self.wake()
@@ -610,14 +610,14 @@ class Engine:
             self._flushes -= 1
 
     def abandon(self) -> None:
-        """The loop has ended before the producer was closed: fail everything, which wakes whoever waits."""
+        """The loop ended before the producer was closed: fail everything, which wakes all waiters."""
         if not self.state.is_closed:
             self.outcomes.fail_all(Closed("The producer's thread ended before the record was acknowledged."))
             self.state.is_closed = True
             self.state.update_fast()
 
     async def close(self, timeout: float | None) -> None:
-        """Flush for up to `timeout` seconds, give up what is left, and leave."""
+        """Flush for up to `timeout` seconds, fail the rest, and disconnect."""
         if self.state.is_closed:
             return
         self.state.is_leaving = True

@@ -1,15 +1,14 @@
-"""What a program that ends without closing its producers still does: it delivers, and warns of what is lost.
+"""Delivers the records of producers that a program did not close, and warns of lost ones.
 
 The interpreter ends in steps, and each allows less than the one before:
-
-1. `threading._shutdown` calls its hooks, then joins threads that are no daemons. Producers flush here: names
-   can still be looked up, which asyncio does in threads. A forked child of `multiprocessing` ends after this
-   step, without the next. The producer stays open, since other threads may still send.
-2. `atexit` calls its functions. Here a producer is closed, and what it could not deliver is logged.
-3. Daemon threads stop, and with them the producers' loops. `background.py` has ended them by then.
+1. `threading._shutdown` calls its hooks, then joins non-daemon threads. Producers flush here: host names can
+   still be resolved, which asyncio does in threads. A forked child of `multiprocessing` ends after this step,
+   without the next. The producer stays open, since other threads may still send.
+2. `atexit` calls its functions. Here each producer is closed, and undelivered records are logged.
+3. Daemon threads stop, and with them the producers' loops. `background.py` has stopped them by then.
 
 Both steps are bounded by `delivery.timeout.ms`, by `SECONDS_MAX`, and by Ctrl-C. A signal that kills the
-process and `os._exit` skip all of it.
+process and `os._exit` skip both.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SECONDS_MAX = 120.0
-"""So long does an exit wait for brokers at most, however long `delivery.timeout.ms` is."""
+"""The maximum wait for brokers at exit, however long `delivery.timeout.ms` is."""
 ABORT_SECONDS_MAX = 5.0
-"""So long does it wait for the abort of a transaction, which the coordinator ends by itself otherwise."""
+"""The maximum wait for the abort of a transaction, which the coordinator otherwise aborts itself."""
 
 
 class Exiting(Protocol):
@@ -50,7 +49,7 @@ _is_interrupted = False
 
 
 def register(producer: Exiting) -> None:
-    """Have a producer called when the program ends, unless it is closed before."""
+    """Call a producer when the program ends, unless it is closed before."""
     _open.add(producer)
 
 
@@ -65,7 +64,7 @@ def seconds_left(delivery_timeout_ms: int) -> float:
 
 
 def watch(engine: Engine) -> None:
-    """Log what is lost with an engine on the user's own loop, which cannot deliver once that has ended."""
+    """Log the records that an engine on the user's own loop loses: it cannot deliver once that ended."""
     engine.is_watched = True
     _watched.add(engine)
 

@@ -1,8 +1,8 @@
 """The step of a transaction whose result its caller does not have yet.
 
-A step goes on when its caller stops waiting, since `max.block.ms` is over or the call is cancelled: a commit
-is never cut in half. As in Kafka's client the same call may then be repeated, and joins the step or gets its
-result. Any other call is refused until a caller has the result, except an abort after a failure.
+A step continues when its caller stops waiting because of `max.block.ms` or a cancellation: a commit is never
+half done. As in Kafka's client, the same call may then be repeated, and joins the step or gets its result.
+Any other call is rejected until a caller has the result, except an abort after a failure.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class PendingStep:
         )
 
     async def run(self, name: str, start: Callable[[], Coroutine[Any, Any, None]], timeout_ms: float) -> None:
-        """Wait for the step of this name, which `start` begins unless it is under way or done already."""
+        """Wait for the step of this name, which `start` begins unless it is in progress or done."""
         self.refuse(name)
         if self._task is None:
             self._name, self._task = name, self._spawn(start())
@@ -67,6 +67,6 @@ class PendingStep:
         task.result()
 
     async def wait_until_done(self, timeout_ms: float) -> None:
-        """Wait until the step that is under way has ended, for a producer that is closed."""
+        """Wait until the step in progress has ended, for a producer that is closing."""
         if self._task is not None:
             await asyncio.wait([self._task], timeout=timeout_ms / 1000)

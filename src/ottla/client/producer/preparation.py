@@ -32,7 +32,7 @@ class ProducerRecord(NamedTuple):
 
 
 class PreparedRecord(NamedTuple):
-    """A record as the accumulator takes it."""
+    """A record in the form that the accumulator accepts."""
 
     topic: str
     key: bytes | None
@@ -54,7 +54,7 @@ class Preparation:
 
     @property
     def is_empty(self) -> bool:
-        """Whether records of bytes are sent as they are."""
+        """Whether records of bytes are sent unchanged."""
         steps = (self._key_serializer, self._value_serializer, self.partitioner)
         return not self._interceptors and all(step is None for step in steps)
 

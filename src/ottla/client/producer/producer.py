@@ -1,5 +1,7 @@
-"""The producer that blocks. Rule: a record that needs no preparation goes from `send` straight into the
-accumulator: `Producer.send` is then that very function, compiled. `core.py` has the other calls.
+"""The blocking producer.
+
+Rule: a record that needs no preparation goes from `send` straight into the accumulator: `Producer.send` is
+then that compiled function itself. `core.py` contains the other calls.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class _ThreadCaller:
-    """The threads that use a producer, whose engine runs in the background."""
+    """The user's threads; the engine runs in the background."""
 
     def __init__(self, background: Background, clock: Clock) -> None:
         self.lock = threading.RLock()
@@ -50,9 +52,8 @@ class _ThreadCaller:
         self._background.loop  # noqa: B018 - raises Forked, which says what to do
 
     def check_may_wait(self, need: str) -> None:
-        """Raise in a finalizer or a signal handler in the middle of a send, which has the lock.
-
-        What it would wait for needs that lock.
+        """Raise in a finalizer or a signal handler that interrupted a send: that send holds the lock that the
+        wait needs.
         """
         if self.lock._is_owned():  # type: ignore[attr-defined]
             raise RuntimeError(
@@ -91,11 +92,11 @@ class _ThreadCaller:
 
 
 class Producer(ProducerCalls, BlockingCalls):
-    """A producer that blocks where it must, and does its work in a thread of its own.
+    """The blocking producer, with a background thread.
 
-    `Producer("localhost:9092", linger_ms=20)` or `Producer({"bootstrap.servers": "localhost:9092"})`. Several
-    threads may use it at once. Callbacks run in the producer's thread: they are short, and wait for nothing.
-    A program that ends without `close` still delivers what it has sent (see `exit_hooks.py`).
+    `Producer("localhost:9092", linger_ms=20)` or `Producer({"bootstrap.servers": "localhost:9092"})`.
+    Thread-safe. Callbacks run in the background thread: they must be short and must not wait. A program that
+    ends without `close` still delivers what it has sent (see `exit_hooks.py`).
     """
 
     def __init__(
@@ -133,11 +134,11 @@ class Producer(ProducerCalls, BlockingCalls):
         timestamp: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> Delivery:
-        """Hand a record over, and return without waiting for the broker.
+        """Append a record, and return without waiting for the broker.
 
-        It waits, for `max.block.ms` at most, only for what it cannot do without: the topic's metadata the
-        first time, and memory when `buffer.memory` is used up. `delivery.result()` waits for the broker;
-        `on_delivery` is called with the report.
+        It waits, for at most `max.block.ms`, only if it must: for the topic's metadata the first time, and
+        for memory when `buffer.memory` is used up. `delivery.result()` waits for the broker; `on_delivery` is
+        called with the report.
         """
         return self._send_prepared(topic, value, key, headers, partition, timestamp, on_delivery)
 
@@ -149,19 +150,20 @@ class Producer(ProducerCalls, BlockingCalls):
         return result if isinstance(result, Delivery) else complete(core.append_when_possible(record, result))
 
     def transaction(self) -> Transaction:
-        """`with producer.transaction():` commits at its end, and aborts where an exception leaves it."""
+        """`with producer.transaction():` commits at its end, or aborts if the block raises."""
         return Transaction(self)
 
     @classmethod
     def join(cls, handle: Handle | str, /, **keywords: Any) -> Self:
-        """A producer that writes within the transaction of another, which alone commits or aborts it."""
+        """Create a producer that writes within another's transaction, which alone commits or aborts it."""
         given, settings = handle_of(handle, keywords)
         return cls(None, _handle=given, **settings)
 
     def close(self, timeout: float | None = None) -> None:
-        """Flush for up to `timeout` seconds (by default until all is acknowledged or given up), and leave.
+        """Flush for up to `timeout` seconds (by default until every record is acknowledged or failed), and
+        disconnect.
 
-        Records that are left are reported as failed. A joined producer that lost a record raises
+        Remaining records are reported as failed. A joined producer that lost a record raises
         `AbortableError`, since the transaction must not be committed then.
         """
         if self._background.is_forked:
@@ -192,7 +194,7 @@ class Producer(ProducerCalls, BlockingCalls):
             self._warn_of_loss(failed_before)
 
     def close_at_exit(self) -> None:
-        """The program ends: deliver what it has sent, and log what could not be delivered."""
+        """The program ends: deliver what was sent, and log what could not be delivered."""
         if not self._has_loop:
             return
         failed_before = self._failed_before_exit

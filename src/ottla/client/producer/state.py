@@ -1,4 +1,4 @@
-"""Whether a producer may send, and who waits for its memory."""
+"""Whether a producer may send, and the callers that wait for its memory."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ottla.client.producer.transactions import TransactionRunner
 
 
 class ProducerState:
-    """Whether a producer is open and usable. After any change of it `update_fast` is called."""
+    """Whether a producer is open and usable. Call `update_fast` after any change."""
 
     def __init__(self, accumulator: Accumulator, *, may_be_fast: bool) -> None:
         self.fatal: Exception | None = None
         self.is_leaving = False
-        """Whether `close` is under way."""
+        """Whether `close` is in progress."""
         self.is_closed = False
         self.transactions: TransactionRunner | None = None
         self._accumulator = accumulator
@@ -28,7 +28,7 @@ class ProducerState:
             raise FatalError(f"The producer has failed: {self.fatal} Create another one.") from self.fatal
 
     def fail(self, error: Exception) -> None:
-        """Nothing can be sent any more. The first error counts."""
+        """The producer can no longer send. The first error is kept."""
         self.fatal = self.fatal or error
 
     def update_fast(self) -> None:
@@ -39,7 +39,7 @@ class ProducerState:
 
 
 class MemoryWaiters:
-    """Those who wait until the accumulator has memory again: when half of it is free."""
+    """The callers that wait for memory in the accumulator: until half of it is free."""
 
     def __init__(self, accumulator: Accumulator, wake: Callable[[], object]) -> None:
         self._accumulator = accumulator
@@ -47,18 +47,18 @@ class MemoryWaiters:
         self._waiting: list[Callable[[], object]] = []
 
     def __bool__(self) -> bool:
-        """Whether anyone waits: everything is sent until then."""
+        """Whether anyone waits: then everything is sent."""
         return bool(self._waiting)
 
     def want(self, notify: Callable[[], object]) -> None:
-        """Have `notify` called once there is memory."""
+        """Call `notify` once memory is free."""
         if notify not in self._waiting:
             self._waiting.append(notify)
         if not self.notify_if_free():
             self._wake()
 
     def notify_if_free(self) -> bool:
-        """Notify those who wait if there is memory; whether there is."""
+        """Notify the waiters if memory is free; return whether it is."""
         is_free = bool(self._accumulator.used <= self._accumulator.buffer_memory // 2)
         if is_free:
             self.notify()

@@ -1,8 +1,9 @@
-"""A producer's transactions on the network: asks the coordinators, until they answer for good.
+"""A producer's transactions on the network: sends requests to the coordinators, with retries.
 
-`core/transactions.py` knows which step may follow which; this drives it. A step goes on when its caller stops
-waiting (`pending_step.py`), and so do offsets: a commit waits for them, so it never leaves them out. An abort
-waits for requests that are on the wire, since one that arrived later would belong to the next transaction.
+`core/transactions.py` decides which step may follow which; this module carries the steps out. A step
+continues when its caller stops waiting (`pending_step.py`), and so do offsets: a commit waits for them, so it
+never omits them. An abort waits for requests in flight, since one that arrives later would belong to the next
+transaction.
 """
 
 from __future__ import annotations
@@ -76,11 +77,11 @@ class TransactionRunner:
         self._idempotence = idempotence
         self._adding: asyncio.Task[None] | None = None
         self._offsets: tuple[object, asyncio.Task[None]] | None = None
-        """The offsets that were sent last, and the task that sends them, after those before."""
+        """The last sent offsets, and the task that sends them, after earlier ones."""
         self._offset_tasks: list[asyncio.Task[None]] = []
-        """All tasks of this transaction that send offsets: each waits for the one before it."""
+        """All tasks of this transaction that send offsets: each waits for the previous one."""
         self._on_wire: set[asyncio.Task[Any] | None] = set()
-        """Tasks whose request is sent and not answered."""
+        """Tasks whose request is in flight."""
         self._pending = PendingStep(self._spawn_step, lambda: engine.cluster.last_error)
 
     # What the sender asks
@@ -91,24 +92,24 @@ class TransactionRunner:
 
     @property
     def is_taking(self) -> bool:
-        """Whether records are taken now."""
+        """Whether records are accepted now."""
         return self.transactions.state is State.IN_TRANSACTION
 
     @property
     def drops_unsent(self) -> bool:
-        """Whether what is not sent yet never will be."""
+        """Whether unsent records will never be sent."""
         return self.transactions.state in (State.ABORTABLE_ERROR, State.ABORTING, State.FATAL_ERROR)
 
     @property
     def reason(self) -> Exception:
-        """The error of records that are dropped."""
+        """The error of dropped records."""
         error = self.transactions.error
         if self.transactions.state is State.FATAL_ERROR:
             return FatalError(f"The producer has failed: {error}")
         return AbortableError(f"The transaction is aborted{f': {error}' if error else '.'}")
 
     def may_send(self, topic: str, partition: int) -> bool:
-        """Whether a batch may be sent to this partition now; if not, what is missing is under way."""
+        """Whether a batch may be sent to this partition now; if not, the missing steps are in progress."""
         if self.transactions.state not in (State.IN_TRANSACTION, State.COMMITTING):
             return False
         if self.transactions.wants((topic, partition)):
@@ -131,7 +132,7 @@ class TransactionRunner:
         return self.transactions.is_joined
 
     async def begin(self, timeout_ms: float) -> None:
-        """Begin a transaction; before the first, get the producer id, which ends what a predecessor left."""
+        """Begin a transaction; before the first, get the producer id, which ends older transactions."""
         self._refuse_joined()
         transactions = self.transactions
         transactions.check_fatal()
@@ -146,7 +147,7 @@ class TransactionRunner:
         self._engine.state.update_fast()
 
     async def commit(self, timeout_ms: float) -> None:
-        """Commit all that was sent, or raise: `AbortableError` where it must be aborted instead."""
+        """Commit everything that was sent, or raise: `AbortableError` if it must be aborted instead."""
         self._refuse_joined()
         await self._pending.run(COMMIT, self._start_commit, timeout_ms)
 
@@ -158,7 +159,7 @@ class TransactionRunner:
         return self._commit()
 
     async def abort(self, timeout_ms: float) -> None:
-        """Take everything back that was sent since `begin`."""
+        """Abort everything sent since `begin`."""
         self._refuse_joined()
         await self._pending.run(ABORT, self._start_abort, timeout_ms)
 
@@ -170,7 +171,7 @@ class TransactionRunner:
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata, timeout_ms: float
     ) -> None:
-        """Commit a consumer's offsets as part of the transaction, also when the wait for that times out."""
+        """Commit a consumer's offsets as part of the transaction, even if the wait for that times out."""
         self._pending.refuse("send_offsets")
         self.transactions.check_may_send()
         if not offsets:
@@ -194,7 +195,7 @@ class TransactionRunner:
         task.result()
 
     def handle(self) -> Handle:
-        """The transaction that is under way, for producers in other processes."""
+        """The transaction in progress, for producers in other processes."""
         self.transactions.check_may_send()
         self.transactions.is_started = True  # others may write without this one knowing of it
         servers = ",".join(f"{host}:{port}" for host, port in self._settings.bootstrap_servers)
@@ -210,7 +211,7 @@ class TransactionRunner:
         self._engine.state.update_fast()
 
     async def leave(self) -> None:
-        """The producer is closed: a transaction that is under way is aborted, as far as time allows."""
+        """The producer is closing: abort a transaction in progress, as far as time allows."""
         await self._pending.wait_until_done(self._settings.max_block_ms)
         if self.is_joined or self.transactions.state not in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
             return
@@ -352,7 +353,7 @@ class TransactionRunner:
             raise
 
     async def _stop_asking(self) -> None:
-        """End the requests within the transaction: those that are sent are answered first."""
+        """Stop the requests within the transaction, after those in flight are answered."""
         tasks = [one for one in (self._adding, *self._offset_tasks) if one and not one.done()]
         for task in tasks:
             if task not in self._on_wire:
@@ -417,8 +418,11 @@ class TransactionRunner:
         version_max: int | None = None,
         codes: Callable[[Any], list[int]] = lambda answer: [answer.error_code],
     ) -> Any:
-        """Ask a coordinator until it answers for good. An error that it will not take back is in the state
-        of the transaction before it is raised. `is_within`: not once that transaction is to be aborted."""
+        """Ask a coordinator, with retries.
+
+        A final error is in the state of the transaction before it is raised. `is_within`: not if that
+        transaction must be aborted.
+        """
         kind, key = coordinator or (TRANSACTION, self.transactional_id)
         cluster = self._engine.cluster
         attempt = 0
@@ -496,7 +500,7 @@ def _check_version(link: Link, request: Message, version: int) -> None:
 
 
 def _worst(codes: list[int]) -> tuple[Meaning | None, int]:
-    """What the codes of one answer mean together: the worst of them, (None, 0) where all is well."""
+    """The worst of the codes of one response, (None, 0) if there is no error."""
     order = (Meaning.FATAL, Meaning.ABORTABLE, Meaning.FIND_COORDINATOR, Meaning.RETRY)
     found = [(meaning_of(code), code) for code in codes if code]
     # Not attempted is said of those that are fine themselves.

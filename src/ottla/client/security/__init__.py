@@ -1,6 +1,7 @@
-"""TLS and SASL of a client: how it makes sure who the broker is, and shows who it is itself.
+"""TLS and SASL of a client.
 
-`connection_options_for` turns settings into what a connection needs, and refuses those that cannot work.
+`connection_options_for` turns settings into the options of a connection, and rejects settings that cannot
+work.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _NONCE_BYTES = 24
 def connection_options_for(
     settings: CommonSettings, *, clock: Clock, network: Network, random: Random
 ) -> ConnectionOptions:
-    """How connections of a client with these settings are made."""
+    """The options for connections of a client with these settings."""
     tls = None
     if settings.security_protocol.endswith("SSL"):
         from ottla.client.security.tls import context_of

@@ -1,7 +1,8 @@
 """The client's side of SASL, as conversations: bytes in, bytes out. Pure.
 
-`start` gives what is sent first, `step` answers what the server said, and None ends it. A server that does
-not prove that it knows the password too, or that makes no sense, is AuthenticationFailed.
+`start` returns the first message, `step` the next one after a message of the server, and None at the end. A
+server that does not prove that it knows the password too, or that sends an invalid message, is
+AuthenticationFailed.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from ottla.client.errors import AuthenticationFailed
 
 ITERATIONS_MIN = 4096
 ITERATIONS_MAX = 1_000_000
-"""A server that asks for more would keep the client busy for seconds."""
+"""More iterations would keep the client busy for seconds."""
 
 
 class Plain:
-    """PLAIN: name and password as they are. Without TLS everybody on the way can read them."""
+    """PLAIN: user name and password in plain text. Without TLS, anyone on the network can read them."""
 
     def __init__(self, username: str, password: str) -> None:
         self._message = f"\0{username}\0{password}".encode()
@@ -34,9 +35,9 @@ class Plain:
 
 
 class Scram:
-    """SCRAM: both sides prove that they know the password, and nobody sends it.
+    """SCRAM: both sides prove that they know the password, and neither sends it.
 
-    `token` marks a delegation token: its id is the name and its HMAC the password.
+    `token` marks a delegation token: its id is the user name and its HMAC the password.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class Scram:
 
 
 class OAuthBearer:
-    """OAUTHBEARER: a token that somebody else has given out. Extensions go to the broker with it."""
+    """OAUTHBEARER: a token of an OAuth provider, with optional extensions for the broker."""
 
     def __init__(self, token: str, extensions: Mapping[str, str] | None = None) -> None:
         pairs = "".join(f"{name}={value}\x01" for name, value in (extensions or {}).items())

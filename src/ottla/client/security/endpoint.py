@@ -1,6 +1,6 @@
-"""Asks the token endpoint of an OAuth provider for a token: client credentials, or a JWT assertion.
+"""Requests tokens from the token endpoint of an OAuth provider: client credentials, or a JWT assertion.
 
-One small HTTP request for each token, over the Network port, with a bound on time and size.
+One small HTTP request per token, over the Network port, limited in time and size.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TIME_S = 30.0
 
 
 class Endpoint:
-    """One endpoint, and who asks it."""
+    """One token endpoint, with the client's credentials."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Endpoint:
         return token
 
     async def _post_patiently(self, body: bytes) -> tuple[int, bytes]:
-        """Ask again after a failure that may pass, as long as all pauses together are not too long."""
+        """Retry after a temporary failure, up to the maximum total pause."""
         pause_s, waited_s = max(self._pause_s, 0.001), 0.0
         while True:
             fault: Exception | None = None
@@ -144,7 +144,7 @@ class Endpoint:
 
 
 class _Answer(asyncio.Protocol):
-    """Collects bytes until the server is done."""
+    """Collects bytes until the server has finished."""
 
     def __init__(self) -> None:
         self.whole: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -171,7 +171,7 @@ class _Answer(asyncio.Protocol):
 
 
 def _is_whole(received: bytes | bytearray) -> bool:
-    """Whether an answer that tells its length is here; one that does not ends with the connection."""
+    """Whether a response that declares its length is complete; one that does not ends with the connection."""
     head, blank, body = bytes(received).partition(b"\r\n\r\n")
     headers = _headers(head)
     if not blank:
@@ -199,7 +199,7 @@ def _read_http(received: bytes) -> tuple[int, bytes]:
 
 
 def _joined(body: bytes) -> bytes:
-    """The chunks of a body without their sizes."""
+    """Join the chunks of a body."""
     parts: list[bytes] = []
     while body:
         size_text, _, rest = body.partition(b"\r\n")

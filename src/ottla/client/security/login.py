@@ -1,4 +1,4 @@
-"""Who the client is, by its settings: `sasl.username` and `sasl.password`, or `sasl.jaas.config`. Pure."""
+"""The client's login: `sasl.username` and `sasl.password`, or `sasl.jaas.config`. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OPTION = re.compile(r"""\s*([\w.\-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|
 
 
 class Login(NamedTuple):
-    """A name and a password; `token` where they are those of a delegation token."""
+    """A user name and a password; `token` if they belong to a delegation token."""
 
     username: str
     password: str
@@ -32,7 +32,7 @@ class Login(NamedTuple):
 
 
 def login_of(settings: CommonSettings) -> Login:
-    """The login for PLAIN and SCRAM; ConfigError where the settings do not have one."""
+    """The login for PLAIN and SCRAM; ConfigError if the settings contain none."""
     mechanism = settings.sasl_mechanism
     if settings.sasl_username is not None and settings.sasl_password is not None:
         return Login(settings.sasl_username, settings.sasl_password)
@@ -46,7 +46,7 @@ def login_of(settings: CommonSettings) -> Login:
 
 
 def jaas_options(settings: CommonSettings) -> Mapping[str, str]:
-    """The options of `sasl.jaas.config`; none where it is not set."""
+    """The options of `sasl.jaas.config`; empty if it is not set."""
     text = settings.sasl_jaas_config
     if text is None or not text.strip():
         return {}

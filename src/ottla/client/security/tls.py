@@ -1,7 +1,7 @@
-"""A TLS context from `ssl.*` settings: certificates in PEM, in the settings themselves or in files.
+"""A TLS context from `ssl.*` settings: PEM certificates in the settings or in files.
 
-Rule: what cannot be used is refused when the client is made, with the setting's name; a check that was asked
-for is never left out.
+Rule: unusable settings are rejected when the client is created, with the setting's name; a requested check is
+never skipped.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _set_suites(context: ssl.SSLContext, settings: CommonSettings) -> None:
 
 
 def openssl_name(suite: str) -> str:
-    """OpenSSL's name of a cipher suite: `ECDHE-RSA-AES128-GCM-SHA256`; names of Java are turned into it."""
+    """OpenSSL's name of a cipher suite, such as `ECDHE-RSA-AES128-GCM-SHA256`; accepts Java's names."""
     if not suite.startswith("TLS_"):
         return suite
     exchange, _, cipher = suite.removeprefix("TLS_").partition("_WITH_")
@@ -137,7 +137,7 @@ def _identify(context: ssl.SSLContext, settings: CommonSettings) -> None:
 
 
 def _load_chain(context: ssl.SSLContext, name: str, pem: str, password: Callable[[], str]) -> None:
-    """Python reads a key from a file alone: it gets one that nobody else may read, for a moment."""
+    """Load a key through a temporary file that only this user can read: Python reads keys only from files."""
     try:
         with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
             file.write(pem)
@@ -153,7 +153,7 @@ _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOT
 
 
 def _unfolded(pem: str) -> str:
-    """PEM with its line breaks: in one line of a properties file blanks may stand for them."""
+    """PEM with line breaks: in one line of a properties file, blanks may replace them."""
     if "\n" in pem.strip():
         return pem
 
@@ -165,9 +165,9 @@ def _unfolded(pem: str) -> str:
 
 
 def _pem_of(location: str, setting: str, kind: str, password: str | None) -> str:
-    """The content of a file as PEM, which is known by its looks whatever `kind` says.
+    """The content of a file as PEM, recognized by its content, not by `kind`.
 
-    Files of PKCS12 are turned into it where `cryptography` is installed.
+    Converts PKCS12 files if the package `cryptography` is installed.
     """
     if kind.upper() not in _KINDS:
         raise ConfigError(f"{setting.replace('location', 'type')}={kind} is not one of {', '.join(_KINDS)}.")

@@ -1,8 +1,8 @@
-"""Tokens for OAUTHBEARER: where they come from, and when the next one is needed.
+"""Tokens for OAUTHBEARER: their source, and when to refresh them.
 
-A source is a text, a callable (async or not), a file, or the token endpoint of an OAuth provider. A token is
-used again until `sasl.login.refresh.window.factor` of its life is over; one that does not tell its life is
-asked for at each connection.
+A source is a string, a callable (async or not), a file, or the token endpoint of an OAuth provider. A token
+is reused until `sasl.login.refresh.window.factor` of its lifetime has passed; one without an expiry is
+requested for each connection.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _KAFKAS_HANDLER = "OAuthBearerLoginCallbackHandler"
 _KAFKAS_RETRIEVERS = tuple(
     f"{kind}JwtRetriever" for kind in ("Default", "ClientCredentials", "File", "JwtBearer")
 )
-"""What they do follows from the other settings: an address, a file, an assertion."""
+"""Kafka's classes whose work follows from the other settings: an address, a file, an assertion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token, when it ends (in milliseconds since 1970; None: unknown), and extensions to send along."""
+    """A token, its expiry (in milliseconds since 1970; None: unknown), and its extensions."""
 
     value: str = field(repr=False)
     expires_ms: int | None = None
@@ -42,7 +42,7 @@ Ask: TypeAlias = Callable[[], Awaitable[Token]]
 
 
 class TokenSource:
-    """Gives the token to use now. Connections that ask at the same time share one request for a new one."""
+    """Returns the current token. Connections that ask at the same time share one request for a new one."""
 
     def __init__(self, settings: CommonSettings, ask: Ask, clock: Clock, random: Random) -> None:
         self._settings = settings
@@ -66,7 +66,7 @@ class TokenSource:
             return self._token
 
     def _refresh_ms(self, token: Token) -> int:
-        """When the token should be replaced: some time before its end."""
+        """When to refresh the token: some time before its expiry."""
         if token.expires_ms is None:
             return 0
         settings, now_ms = self._settings, self._clock.now_ms()
@@ -81,7 +81,7 @@ class TokenSource:
 
 
 def token_source(settings: CommonSettings, clock: Clock, random: Random, network: Network) -> TokenSource:
-    """The source that the settings name; ConfigError where there is none."""
+    """The source that the settings name; ConfigError if there is none."""
     given = settings.sasl_oauthbearer_token
     handler = settings.sasl_login_callback_handler_class
     if given is None and handler is not None and not _is_kafkas(handler):
@@ -167,7 +167,7 @@ def _from_endpoint(settings: CommonSettings, clock: Clock, network: Network) -> 
 
 
 def _unsecured(options: Mapping[str, str], clock: Clock) -> Ask:
-    """A token without a signature, as Kafka's own module makes it: for trials alone."""
+    """A token without a signature, like Kafka's own module makes: only for tests."""
 
     async def ask() -> Token:
         now_s = clock.now_ms() // 1000
@@ -183,7 +183,7 @@ def _unsecured(options: Mapping[str, str], clock: Clock) -> Ask:
 
 
 def as_token(given: str | Token) -> Token:
-    """A text as a token; a JWT tells itself when it ends."""
+    """A string as a token; a JWT contains its expiry."""
     if isinstance(given, Token):
         return given
     parts = given.split(".")

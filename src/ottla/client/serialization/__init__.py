@@ -1,1 +1,1 @@
-"""Keys and values as bytes and back: texts, numbers, JSON, Avro, Python classes."""
+"""Serializers and deserializers of keys and values: text, numbers, JSON, Avro, Python classes."""

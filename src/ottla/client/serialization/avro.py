@@ -1,8 +1,8 @@
-"""Avro for keys and values, by the package fastavro: `pip install 'ottla[avro]'`.
+"""Avro for keys and values, with the package fastavro: `pip install 'ottla[avro]'`.
 
-With a `schema_id` bytes have the frame of a schema registry: a zero, the id in four bytes, then the value.
-Without one they are the value alone. A reader finds the schema that a value was written with by its id in
-`schemas`; its own schema says what it wants to have, and Avro's rules fill in the rest.
+With a `schema_id` the bytes have the framing of a schema registry: a zero, the id in four bytes, then the
+value. Without one they contain only the value. A reader looks up the writer's schema by its id in `schemas`;
+its own schema is the target, and Avro's resolution rules convert between them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FRAME = struct.Struct(">bI")
 class Avro:
     """Serializer and deserializer of values of one schema: dicts for records, and so on.
 
-    `schemas` is a mapping, or a callable, from an id to the schema of that id: what a schema registry knows.
+    `schemas` is a mapping, or a callable, from a schema id to its schema: the content of a schema registry.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Avro:
         return found
 
     def _writers(self, topic: str, data: bytes) -> Any:
-        """The schema that the frame of a value names."""
+        """The schema with the id in the frame of a value."""
         if len(data) < _FRAME.size or data[0] != 0:
             raise SerializationError(f"Bytes of {topic} do not begin with a schema id.")
         number = _FRAME.unpack_from(data)[1]

@@ -1,8 +1,8 @@
-"""Dataclasses as JSON and back, by the types of their fields.
+"""Dataclasses to JSON and back, by the types of their fields.
 
-Written are fields by name; bytes as base64, times in ISO form, sets as lists. Read are the same, and the
-types must fit: an error names the path of the field. Fields that a class does not know are left out, and
-those that are missing take their defaults. What else there is to wish for, pydantic and msgspec do.
+Fields are written by name; bytes as base64, times in ISO format, sets as lists. Reading accepts the same, and
+the types must match: an error names the path of the field. Fields that a class does not have are ignored, and
+missing ones take their defaults. For anything else use pydantic or msgspec.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 
 def _made(kind: Any, value: Any, path: str, depth: int) -> Any:
-    """A value of JSON as one of a type."""
+    """Convert a JSON value to a type."""
     if depth > _DEPTH_MAX:
         raise ValueError(f"{path or 'it'} is nested too deeply")
     if kind is Any or kind is object:
@@ -159,7 +159,7 @@ def _generic(origin: Any, arguments: tuple[Any, ...], kind: Any, value: Any, pat
 
 
 def _union(arguments: tuple[Any, ...], value: Any, path: str, depth: int) -> Any:
-    """The first of the types that fits."""
+    """The first type that matches."""
     if value is None and type(None) in arguments:
         return None
     faults = []

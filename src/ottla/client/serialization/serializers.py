@@ -1,8 +1,10 @@
-"""Keys and values as bytes, and back: texts, numbers in Java's forms, UUIDs, JSON, models of Python classes.
+"""Keys and values to bytes, and back: text, numbers in Java's formats, UUIDs, JSON, Python classes.
 
 A serializer has `serialize(topic, value)`, a deserializer `deserialize(topic, data, headers)`; a plain
-callable that takes the value, or the bytes, does too. None is never handed to them: it stays None, the mark
-that deletes a key. Rule: what does not fit is refused with SerializationError; nothing is cut or replaced.
+callable that takes the value, or the bytes, works too. None is never passed to them: it stays None, a
+tombstone.
+
+Rule: a value that does not fit raises SerializationError; nothing is truncated or replaced.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ class Deserializer(Protocol[T_co]):
 
 
 class Text:
-    """str, in UTF-8 unless told otherwise."""
+    """str, in UTF-8 by default."""
 
     def __init__(self, encoding: str = "utf-8") -> None:
         self._encoding = encoding
@@ -62,7 +64,7 @@ class Text:
 
 
 class Raw:
-    """bytes, as they are."""
+    """bytes, unchanged."""
 
     def serialize(self, topic: str, value: bytes | bytearray | memoryview, /) -> bytes:
         if not isinstance(value, bytes | bytearray | memoryview):
@@ -74,7 +76,7 @@ class Raw:
 
 
 class Number(Generic[T]):
-    """A number in the big-endian form of a Java type: `format` is struct's letter for it."""
+    """A number in the big-endian format of a Java type: `format` is its letter in struct."""
 
     def __init__(self, name: str, format: str, kind: type[T]) -> None:
         self._name = name
@@ -102,7 +104,7 @@ class Number(Generic[T]):
 
 
 class Uuid:
-    """A UUID as text, as Kafka's UUIDSerializer writes it."""
+    """A UUID as text, like Kafka's UUIDSerializer."""
 
     def serialize(self, topic: str, value: UUID, /) -> bytes:
         if not isinstance(value, UUID):
@@ -117,7 +119,7 @@ class Uuid:
 
 
 class Json:
-    """What JSON can hold: dict, list, str, int, float, bool, None."""
+    """JSON values: dict, list, str, int, float, bool, None."""
 
     def serialize(self, topic: str, value: Any, /) -> bytes:
         try:
@@ -161,7 +163,7 @@ class Model(Generic[T]):
 
 
 class Nothing:
-    """Only None: whatever is there is refused."""
+    """Only None: any data is an error."""
 
     def serialize(self, topic: str, value: None, /) -> None:
         raise _wrong(topic, value, "None")
@@ -252,7 +254,7 @@ _JAVA_PACKAGE = "org.apache.kafka.common.serialization."
 
 
 def serializer_of(setting: Any, name: str = "value.serializer") -> Serialize | None:
-    """What a setting stands for, as one call `(topic, value) -> bytes`; None takes bytes as they are."""
+    """The callable `(topic, value) -> bytes` of a setting; None accepts bytes unchanged."""
     if setting is None:
         return None
     made = _made(setting, name, "Serializer")
@@ -265,7 +267,7 @@ def serializer_of(setting: Any, name: str = "value.serializer") -> Serialize | N
 
 
 def deserializer_of(setting: Any, name: str = "value.deserializer") -> Deserialize | None:
-    """What a setting stands for, as one call `(topic, bytes, headers) -> value`; None leaves the bytes."""
+    """The callable `(topic, bytes, headers) -> value` of a setting; None returns the bytes."""
     if setting is None:
         return None
     made = _made(setting, name, "Deserializer")

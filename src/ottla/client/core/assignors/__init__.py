@@ -1,4 +1,4 @@
-"""Who gets which partitions in a classic group: Kafka's four assignors, and what own ones need. Pure."""
+"""Assigns partitions to the members of a classic group: Kafka's four assignors, and custom ones. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PARTS = ("name", "protocol", "subscription_user_data", "assign", "on_assignment
 
 
 def assignors_of(settings: Iterable[Any]) -> list[Assignor]:
-    """What `partition.assignment.strategy` stands for: fresh assignors, the preferred one first."""
+    """The assignors of `partition.assignment.strategy`: new objects, the preferred one first."""
     assignors: dict[str, Assignor] = {}
     for setting in settings:
         assignor = _assignor(setting)

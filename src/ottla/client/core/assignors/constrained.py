@@ -1,7 +1,7 @@
-"""Sticky assignment where all members want the same topics: everybody gets the same count, give or take one.
+"""Sticky assignment if all members subscribe to the same topics: counts differ by at most one.
 
-First members keep what they own, up to their count. Then what is left goes round: where racks matter first to
-members that are near, and then to whoever has too little.
+First, members keep the partitions that they own, up to their count. Then the remaining partitions are
+assigned: if racks matter, first to members in the same rack, then to members with too few.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.client.values import TopicPartition
 
 
 class Constrained:
-    """One assignment. `moving` has the partitions that another member must give back first."""
+    """One assignment. `moving` contains the partitions that another member must revoke first."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Constrained:
             self._at_least.clear()
 
     def _give_near(self, partition: TopicPartition) -> bool:
-        """Give a partition to a member in a rack of it, if one may have it."""
+        """Assign a partition to a member in its rack, if one may have it."""
         place = self._racks.next_near(partition, self._below, self._turn)
         if place >= 0:
             member = self._below[place]
@@ -110,7 +110,7 @@ class Constrained:
         return True
 
     def _go_round(self, left: list[TopicPartition]) -> None:
-        """Fill up those below the least, one partition each in turn; then some get one more."""
+        """Fill up members below the minimum, one partition each in turn; then some get one more."""
         place = 0
         for partition in left:
             if self._below:

@@ -1,4 +1,4 @@
-"""What an assignor is, and the input that all of ours begin with."""
+"""The interface of assignors, and their common input."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from ottla.client.values import TopicPartition
 
 
 class Assignor(Protocol):
-    """Shares the partitions of a classic group out among its members. Own ones may keep state, and do no IO.
+    """Assigns the partitions of a classic group to its members.
 
-    Every member of a group needs one of the same name; the member that leads the group uses it.
+    Custom ones may keep state, and must do no IO. Every member of a group needs one of the same name; the
+    group leader uses it.
     """
 
     @property
@@ -24,20 +25,20 @@ class Assignor(Protocol):
 
     @property
     def protocol(self) -> Literal["eager", "cooperative"]:
-        """Eager members give everything back before each rebalance, cooperative ones only what they lose."""
+        """Eager members revoke everything before each rebalance, cooperative ones only what they lose."""
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """What the leader's assignor should know of this member, besides its subscription."""
+        """What the leader's assignor should know about this member, besides its subscription."""
 
     def assign(
         self, view: ClusterView, members: Mapping[str, MemberSubscription]
     ) -> Mapping[str, Sequence[TopicPartition]]:
-        """The partitions of each member, for all of them. Only the leader is asked."""
+        """Assign the partitions of all members. Only the leader calls it."""
 
     def on_assignment(
         self, partitions: Iterable[TopicPartition], user_data: bytes | None, generation: int
     ) -> None:
-        """What this member got."""
+        """Receives the assignment of this member."""
 
 
 Assigned = dict[str, list[TopicPartition]]
@@ -46,13 +47,13 @@ Assigned = dict[str, list[TopicPartition]]
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The partitions that a group shares out: for each topic, the racks of each partition's replicas."""
+    """The partitions to assign: for each topic, the racks of each partition's replicas."""
 
     racks: Mapping[str, Sequence[frozenset[str]]]
 
     @classmethod
     def of(cls, view: ClusterView, members: Mapping[str, MemberSubscription]) -> Topics:
-        """Of all topics that members want, those that exist."""
+        """The topics that members subscribe to and that exist."""
         wanted = texts_in_hash_order(
             topic for member in in_order(members).values() for topic in member.topics
         )
@@ -90,13 +91,13 @@ def _racks(view: ClusterView, replicas: Iterable[int]) -> frozenset[str]:
 
 
 def in_order(members: Mapping[str, MemberSubscription]) -> dict[str, MemberSubscription]:
-    """The members in the order that a Java client's map holds them in."""
+    """The members in the iteration order of a Java client's map."""
     return {member: members[member] for member in texts_in_hash_order(members)}
 
 
 def racks_matter(
     members: Iterable[str], partitions: Collection[frozenset[str]], everywhere: frozenset[str]
 ) -> bool:
-    """Whether racks make a difference: members are in racks of replicas, and not all racks have all."""
+    """Whether racks matter: members share racks with replicas, and not every rack has all partitions."""
     racks = set(members)
     return not racks.isdisjoint(everywhere) and any(one != everywhere for one in partitions)

@@ -1,8 +1,8 @@
-"""Sticky assignment where members want different topics: as even as their wishes allow, with few moves.
+"""Sticky assignment if members subscribe to different topics: balanced, with few moves.
 
-Members keep what they own. What is left goes to whoever wants it and has least, and then partitions move from
-members with more to members with less, until no move helps. If all moves together did not make the shares
-more even, none is made.
+Members keep the partitions that they own. The remaining ones are assigned to the subscriber with the fewest;
+then partitions move from members with more to members with fewer, until no move helps. If all moves together
+do not improve the balance, none is made.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.client.core.subscription import MemberSubscription
 from ottla.client.values import TopicPartition
 
 Previous = Mapping[TopicPartition, tuple[str, int]]
-"""Who had a partition in an earlier generation, and in which."""
+"""The owner of a partition in an earlier generation, and that generation."""
 
 
 class General:
@@ -62,7 +62,7 @@ class General:
         return self.assigned
 
     def _keep(self) -> None:
-        """Take from members what they want no longer, or what is not near to them."""
+        """Revoke from members what they no longer subscribe to, or what is not in their rack."""
         for member, owned in self.assigned.items():
             kept = []
             for partition in owned:
@@ -101,7 +101,7 @@ class General:
             self._to_least(partition, near=False)
 
     def _to_least(self, partition: TopicPartition, *, near: bool) -> bool:
-        """Give a partition to the member with least that wants it."""
+        """Assign a partition to its subscriber with the fewest partitions."""
         for _, _, member in self._ranks:
             if partition.topic in self._wants[member] and not (
                 near and self._racks.mismatch(member, partition)
@@ -126,14 +126,14 @@ class General:
         self.assigned.update(aside)
 
     def _can_change(self, member: str) -> bool:
-        """Whether a member could get more, or give something away."""
+        """Whether a member could get or lose a partition."""
         partitions = self.assigned[member]
         return len(partitions) < self._most_for[member] or any(
             len(self._takers[partition.topic]) > 1 for partition in partitions
         )
 
     def _move(self, partitions: list[TopicPartition]) -> bool:
-        """Move partitions as long as that helps; whether any was moved."""
+        """Move partitions as long as that helps; return whether any was moved."""
         moved = False
         again = True
         while again:
@@ -175,7 +175,7 @@ class General:
         self._give(to, chosen)
 
     def _is_balanced(self) -> bool:
-        """Whether nobody could get a partition from a member with at least two more."""
+        """Whether no member could get a partition from a member that has at least two more."""
         if self._ranks[0][0] >= self._ranks[-1][0] - 1:
             return True
         for size, _, member in self._ranks:
@@ -190,20 +190,20 @@ class General:
 
 
 def _unevenness(assigned: Assigned) -> int:
-    """The differences in size between all pairs of members, added up."""
+    """The sum of the differences in size between all pairs of members."""
     sizes = sorted(map(len, assigned.values()))
     return sum(size * (2 * place + 1 - len(sizes)) for place, size in enumerate(sizes))
 
 
 class _Moves:
-    """Who gave what to whom: a partition of a topic does not go one way while another comes back."""
+    """The moves so far: partitions of a topic must not move in both directions between two members."""
 
     def __init__(self) -> None:
         self._ways: dict[TopicPartition, tuple[str, str]] = {}
         self._by_way: dict[tuple[str, str, str], _PartitionSet] = {}
 
     def instead_of(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
-        """The partition to move: one that came the other way, if there is one."""
+        """The partition to move: one that moved in the other direction, if there is one."""
         if partition in self._ways:
             source = self._ways[partition][0]
         back = self._by_way.get((partition.topic, target, source))

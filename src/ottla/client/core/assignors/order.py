@@ -1,8 +1,8 @@
-"""The orders in which Java's assignors meet members, topics and partitions.
+"""The orders in which Java's assignors iterate over members, topics and partitions.
 
-Where several assignments are equally good, Kafka's choice depends on the order in which its hash maps hold
-their keys. Following it keeps partitions where they are when the leadership of a group goes from a Java
-client to one of ours, and back.
+If several assignments are equally good, Kafka's choice depends on the iteration order of its hash maps. The
+same order here keeps partitions in place when the leadership of a group moves between a Java client and one
+of ours.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SMALLEST_TABLE = 16
 
 
 def text_order(text: str) -> bytes:
-    """A key that sorts texts as Java does: by units of UTF-16."""
+    """A sort key that orders strings as Java does: by UTF-16 units."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
@@ -28,9 +28,9 @@ def partition_hash(partition: TopicPartition) -> int:
 
 
 def in_hash_order(keys: Iterable[T], hashed: Callable[[T], int], table: int = _SMALLEST_TABLE) -> list[T]:
-    """Distinct keys, given as they were put into a Java HashMap one by one, in the order that it holds them.
+    """Distinct keys, given in insertion order, in the iteration order of a Java HashMap.
 
-    `table` is the size that the table has had already: it never shrinks.
+    `table` is the size that the table has already reached: it never shrinks.
     """
     listed = list(keys)
     return _by_bucket(listed, hashed, table_size(len(listed), table))
@@ -49,9 +49,8 @@ def texts_in_hash_order(texts: Iterable[str]) -> list[str]:
 
 
 def texts_computed(calls: Sequence[str]) -> list[str]:
-    """The same for a map that was filled by these calls of `computeIfAbsent`.
-
-    That puts a new key first into its bucket, and lets the table grow with the next call.
+    """The same for a map filled by `computeIfAbsent`, which inserts a new key at the front of its bucket and
+    grows the table on the next call.
     """
     before_last = len(set(calls[:-1]))
     return _by_bucket(reversed(list(dict.fromkeys(calls))), text_hash, table_size(before_last))

@@ -1,4 +1,4 @@
-"""Racks of members and of partitions, as the sticky assignors look at them."""
+"""Racks of members and partitions, for the sticky assignors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.client.values import TopicPartition
 
 
 class Racks:
-    """Who is near to what. `matter` is false where racks make no difference."""
+    """Which members and partitions share racks. `matter` is false if racks make no difference."""
 
     def __init__(self, topics: Topics, members: Mapping[str, MemberSubscription]) -> None:
         racks = {name: member.rack for name, member in members.items() if member.rack}
@@ -26,19 +26,19 @@ class Racks:
         return self._racks.get(member)
 
     def mismatch(self, member: str, partition: TopicPartition) -> bool:
-        """Whether a member has a rack, and the partition no replica in it."""
+        """Whether a member has a rack in which the partition has no replica."""
         rack = self._racks.get(member)
         return rack is not None and rack not in self._topics.racks_of(partition)
 
     def rarest_first(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """Those first that have few members near to them."""
+        """Partitions with the fewest members in their racks first."""
         if not self._members_in_rack:
             return partitions
         near = self._members_in_rack
         return sorted(partitions, key=lambda one: sum(near[rack] for rack in self._topics.racks_of(one)))
 
     def next_near(self, partition: TopicPartition, members: Sequence[str], first: int) -> int:
-        """The place of the next member, from `first` on and around, that is near a partition; -1 if none."""
+        """The index of the next member, from `first` on, in a rack of a partition; -1 if none."""
         racks = self._topics.racks_of(partition)
         for step in range(len(members)):
             place = (first + step) % len(members)

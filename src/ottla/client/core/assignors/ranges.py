@@ -1,8 +1,8 @@
 """The assignors `range` and `roundrobin`.
 
-Range gives each member neighbouring partitions of every topic, so that the same numbers of several topics
-come together. Where racks matter it first gives members partitions with a replica in their rack, as far as
-that leaves the shares as even as before.
+Range assigns each member consecutive partitions of every topic, so that equal partition numbers of several
+topics go together. If racks matter, it first assigns partitions with a replica in the member's rack, as far
+as the counts stay as balanced as before.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla.client.values import TopicPartition
 
 
 class _Plain:
-    """What assignors without a memory have in common."""
+    """The base of assignors without state."""
 
     protocol: Literal["eager", "cooperative"] = "eager"
 
@@ -28,11 +28,11 @@ class _Plain:
     def on_assignment(
         self, partitions: Iterable[TopicPartition], user_data: bytes | None, generation: int
     ) -> None:
-        """Nothing is remembered."""
+        """Keeps no state."""
 
 
 def _turns(members: Mapping[str, MemberSubscription]) -> list[str]:
-    """Members in their turn: static ones first, by their names, then the others."""
+    """Members in order: static ones first, by instance id, then the others."""
 
     def key(member: str) -> tuple[bool, bytes]:
         instance = members[member].instance_id
@@ -61,7 +61,7 @@ class RoundRobin(_Plain):
 
 
 class Range(_Plain):
-    """Neighbouring partitions of each topic for each member."""
+    """Consecutive partitions of each topic for each member."""
 
     name = "range"
 
@@ -88,7 +88,7 @@ class Range(_Plain):
 
 
 def _by_racks(shares: list[_TopicShares], assigned: Assigned) -> None:
-    """Give what has a replica in a member's rack; topics with the same takers and size go together."""
+    """Assign partitions in members' racks; topics with equal subscribers and size together."""
     alike: dict[tuple[tuple[str, ...], int], list[_TopicShares]] = {}
     for share in shares:
         alike.setdefault((tuple(share.takers), share.rack_count), []).append(share)
@@ -100,7 +100,7 @@ def _by_racks(shares: list[_TopicShares], assigned: Assigned) -> None:
 
 
 def _together(takers: list[str], count: int, shares: list[_TopicShares], assigned: Assigned) -> None:
-    """The same number of all these topics for one member, where its rack has a replica of each."""
+    """Assign the same partition of these topics to one member, if its rack has a replica of each."""
     open_takers = list(takers)
     for index in range(count):
         for member in open_takers:
@@ -115,7 +115,7 @@ def _together(takers: list[str], count: int, shares: list[_TopicShares], assigne
 
 
 class _TopicShares:
-    """What is left of one topic, and how much each of its takers may still get."""
+    """The unassigned partitions of one topic, and how many each subscriber may still get."""
 
     def __init__(
         self, topic: str, partitions: Collection[frozenset[str]], takers: Mapping[str, str | None]
@@ -132,7 +132,7 @@ class _TopicShares:
 
     @property
     def rack_count(self) -> int:
-        """For how many partitions racks are looked at: none where no taker has one."""
+        """The number of partitions to match by rack: 0 if no subscriber has a rack."""
         return len(self._racks)
 
     def in_rack(self, member: str, index: int) -> bool:

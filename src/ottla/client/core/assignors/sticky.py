@@ -1,8 +1,8 @@
-"""The assignors `sticky` and `cooperative-sticky`: even shares, and members keep what they have.
+"""The assignors `sticky` and `cooperative-sticky`: balanced, and members keep their partitions.
 
-Sticky is eager, so a member tells the leader in its user data what it had, and in which generation. The
-cooperative one needs no more than its subscription says; what must move is left out of an assignment until
-its owner has given it back.
+Sticky is eager, so a member sends its last partitions and generation to the leader as user data. The
+cooperative one needs only the subscription; partitions that must move are omitted from an assignment until
+their owner has revoked them.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _NO_GENERATION = -1
 
 
 class _Claim(NamedTuple):
-    """What a member says that it has had, and the generation of that; None where it does not say."""
+    """The partitions that a member claims to have owned, and in which generation; None if it does not say."""
 
     partitions: tuple[TopicPartition, ...]
     generation: int | None
 
 
 class _Sticky:
-    """What both have in common."""
+    """The common part of both."""
 
     def __init__(self) -> None:
         self.generation = _NO_GENERATION
@@ -57,7 +57,7 @@ class _Sticky:
         return General(topics, racks, owned, ordered, self._previous(claims)).build()
 
     def _previous(self, claims: Mapping[str, _Claim]) -> dict[TopicPartition, tuple[str, int]]:
-        """Who had a partition before the newest generation; of several, the latest."""
+        """The owners of partitions before the newest generation; of several, the latest."""
         previous: dict[TopicPartition, tuple[str, int]] = {}
         for member, claim in claims.items():
             generation = _generation(claim)
@@ -80,7 +80,7 @@ def _all_want_the_same(members: Iterable[MemberSubscription]) -> bool:
 def _settle(
     topics: Topics, members: Mapping[str, MemberSubscription], claims: Mapping[str, _Claim]
 ) -> tuple[dict[str, list[TopicPartition]], set[TopicPartition]]:
-    """Who owns what by their claims, and what two members claim for one generation: then nobody owns it."""
+    """Decide ownership by claims; a partition that two members claim for one generation has no owner."""
     owned: dict[str, list[TopicPartition]] = {}
     owners: dict[TopicPartition, str] = {}
     doubly_claimed: set[TopicPartition] = set()
@@ -162,7 +162,7 @@ class CooperativeStickyAssignor(_Sticky):
 def _changing_hands(
     assigned: Mapping[str, Collection[TopicPartition]], members: Mapping[str, MemberSubscription]
 ) -> dict[TopicPartition, str]:
-    """Partitions that one member gets and another must give back."""
+    """Partitions that one member gets and another must revoke first."""
     added: dict[TopicPartition, str] = {}
     revoked: set[TopicPartition] = set()
     for member, partitions in assigned.items():
@@ -190,7 +190,7 @@ def encode_claim(partitions: Iterable[TopicPartition], generation: int) -> bytes
 
 
 def decode_claim(data: bytes) -> _Claim:
-    """What the bytes say. They come from another member: if they make no sense it has owned nothing."""
+    """Decode a claim of another member; invalid bytes count as no claim."""
     partitions: list[TopicPartition] = []
     try:
         (count,) = struct.unpack_from(">i", data)

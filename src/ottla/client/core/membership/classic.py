@@ -68,7 +68,7 @@ class _State(Enum):
 
 
 class ClassicMembership:
-    """A member of a group of `group.protocol=classic`."""
+    """A member of a group with `group.protocol=classic`."""
 
     def __init__(self, settings: MemberSettings, assignors: Sequence[Assignor]) -> None:
         self._settings = settings
@@ -156,7 +156,7 @@ class ClassicMembership:
         return effects
 
     def _begin(self) -> None:
-        """Go for the next generation."""
+        """Begin the next generation."""
         self._state, self._prepared, self._rejoin = _State.OUT, False, False
         self._asking = None
         self._sync = None
@@ -344,7 +344,7 @@ class ClassicMembership:
             self._make_sync({})
 
     def metadata_arrived(self, view: ClusterView, now_ms: int) -> None:
-        """Metadata of the group's topics are here: assign for all."""
+        """The metadata of the group's topics have arrived: compute the assignment."""
         if self._state is not _State.ASSIGNING:
             return
         if self._keeps:
@@ -404,7 +404,7 @@ class ClassicMembership:
         self._state = _State.NOTIFYING
 
     def _refused(self, code: int, now_ms: int) -> None:
-        """A join or a sync was refused: what that means for the next try."""
+        """A join or a sync was rejected: prepare the next attempt."""
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
             self._forget(member=True)
         elif code == ErrorCode.ILLEGAL_GENERATION:
@@ -416,14 +416,14 @@ class ClassicMembership:
             self._fail(for_code(code)())
 
     def _forget(self, *, member: bool) -> None:
-        """The group goes on without this generation: what it owned is lost."""
+        """The group continues without this generation: its partitions are lost."""
         self.generation = -1
         if member:
             self.member_id = ""
         self._prepared = False
 
     def _stumble(self, error: Exception, now_ms: int) -> None:
-        """An error of another member or of an assignor: have a poll raise it, and join again."""
+        """Handle an error of another member or an assignor: a poll raises it, and the member rejoins."""
         self._begin()
         self._troubles.append(error)
         self._retry_at_ms = now_ms + _TROUBLE_WAIT_MS
@@ -447,7 +447,7 @@ class ClassicMembership:
 
     @property
     def _beats(self) -> bool:
-        """Whether the coordinator waits for a heartbeat; a join under way counts as one."""
+        """Whether a heartbeat is due; a join in flight counts as one."""
         return self.generation >= 0 and self._state is not _State.JOINING and not self._over
 
     def _heartbeat_due(self, now_ms: int) -> bool:
@@ -483,7 +483,7 @@ class ClassicMembership:
     # What else happens.
 
     def view_changed(self, view: ClusterView) -> None:
-        """The leader looks whether topics have grown, come or gone since it assigned."""
+        """The leader checks whether topics have grown, appeared or disappeared since it assigned."""
         if self._led_counts is not None and self._counts(view) != self._led_counts:
             self._led_counts = None
             self.rejoin("the topics of the group have changed")

@@ -1,7 +1,8 @@
-"""The consumer protocol (KIP-848): the coordinator assigns, and one kind of heartbeat says everything.
+"""The consumer protocol (KIP-848): the coordinator assigns, and one kind of heartbeat carries everything.
 
-Rule: a heartbeat names what the member owns only when that has changed and the user was notified; a field
-that the coordinator knows already is left out. After anything doubtful everything is sent again.
+Rule: a heartbeat lists the owned partitions only if they have changed and the user has been notified; it
+omits fields that the coordinator already has. If the coordinator's state is in doubt, all fields are sent
+again.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _RETRIED = frozenset(
 
 
 class ConsumerMembership:
-    """A member of a group of `group.protocol=consumer`."""
+    """A member of a group with `group.protocol=consumer`."""
 
     def __init__(self, settings: MemberSettings, member_id: str) -> None:
         self._settings = settings
@@ -182,7 +183,7 @@ class ConsumerMembership:
                 self.owned -= notice.partitions
 
     def _resolved(self) -> frozenset[TopicPartition] | None:
-        """The target by names of topics; None while a name is not known."""
+        """The target by topic names; None while a name is unknown."""
         found = []
         for topic_id, partitions in (self._target or {}).items():
             name = self._names.get(topic_id)
@@ -225,7 +226,7 @@ class ConsumerMembership:
         return self._asking
 
     def _known_by_id(self) -> list[Request.TopicPartitions]:
-        """What the user has, as far as it knows: without what it is notified of now."""
+        """The partitions that the user owns and knows: without those it is being notified of."""
         known = self.owned
         if self._notifying is not None and self._notifying.change is Change.ASSIGNED:
             known -= self._notifying.partitions
@@ -291,7 +292,7 @@ class ConsumerMembership:
         self._sent_topics = None
 
     def _repeat(self, now_ms: int) -> None:
-        """Whether the coordinator got the heartbeat is not known: send every field again."""
+        """The coordinator may not have received the heartbeat: send every field again."""
         self._sent_topics = None
         self._acknowledged = None
         self._next_at_ms = now_ms + self._settings.retry_backoff_ms
@@ -313,7 +314,7 @@ class ConsumerMembership:
             self._ids[name] = topic_id
 
     def rejoin(self, reason: str) -> None:
-        """The coordinator decides alone when to assign anew: nothing to do."""
+        """Does nothing: the coordinator alone decides when to rebalance."""
 
     def expire(self, now_ms: int) -> None:
         if self._stale or self._over:

@@ -1,4 +1,4 @@
-"""What the two group protocols have in common for the engine that drives them."""
+"""The interface of both group protocols for the engine that drives them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MemberSettings:
 
 
 class Change(Enum):
-    """What happened to partitions in a rebalance."""
+    """The change of partitions in a rebalance."""
 
     ASSIGNED = "assigned"
     REVOKED = "revoked"
@@ -39,7 +39,7 @@ class Change(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A request to the coordinator; its answer goes to `answered`; `unanswered` is called if none came."""
+    """A request to the coordinator; `answered` gets its response; `unanswered` is called without one."""
 
     kind: str
     request: Message
@@ -49,7 +49,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """The user must be notified of a change before the member goes on: `notified` is called after that."""
+    """The user must be notified of a change before the member continues: `notified` is called after that."""
 
     change: Change
     partitions: frozenset[TopicPartition]
@@ -57,14 +57,14 @@ class Notify:
 
 @dataclass(frozen=True, slots=True)
 class RefreshMetadata:
-    """Metadata that the member needs: `metadata_arrived` brings it. None: names of topics known by id."""
+    """Metadata that the member needs; `metadata_arrived` delivers it. None: names of topics known by id."""
 
     topics: frozenset[str] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """An error that the user must see: the next poll raises it. The member may go on all the same."""
+    """An error for the user: the next poll raises it. The member may continue."""
 
     error: Exception
 
@@ -81,58 +81,58 @@ class Membership(Protocol):
 
     @property
     def is_stable(self) -> bool:
-        """Whether the group has nothing more to ask of this member for now."""
+        """Whether the group needs nothing more from this member for now."""
 
     @property
     def is_outside(self) -> bool:
-        """Whether the group goes on without this member: what it owns others may have already."""
+        """Whether the group continues without this member: others may already own its partitions."""
 
     @property
     def is_over(self) -> bool:
-        """Whether it has left, or failed: it does nothing more."""
+        """Whether it has left, or failed, for good."""
 
     @property
     def identity(self) -> tuple[int, str]:
         """(generation, member id) for the user's transactions.
 
-        They are the last ones under which the user owned its partitions, also after the group went on
-        without this member: the coordinator fences them then (KIP-447), where it would take (-1, "") for a
+        They are the last ones under which the user owned its partitions, even after the group continued
+        without this member: the coordinator then fences them (KIP-447), whereas it would accept (-1, "") as a
         consumer without a group. (-1, "") before the first assignment.
         """
 
     def subscribe(self, topics: Collection[str], pattern: str | None = None) -> None: ...
 
     def effects(self, now_ms: int) -> list[Effect]:
-        """What to do now. Each effect is given out once."""
+        """The effects to carry out now. Each effect is returned once."""
 
     def wake_at_ms(self) -> int | None:
-        """When `effects` has something new at the latest, if nothing else happens."""
+        """When to call `effects` again at the latest, if nothing else happens."""
 
     def answered(self, sent: Send, answer: Any, now_ms: int) -> None: ...
 
     def unanswered(self, sent: Send, now_ms: int) -> None:
-        """The connection was lost, the time was over, or another node is the coordinator."""
+        """The connection was lost, the request timed out, or another node is the coordinator."""
 
     def notifying(self, notice: Notify) -> None:
-        """The user is notified now."""
+        """The user is being notified."""
 
     def notified(self, notice: Notify) -> None:
-        """The user was notified."""
+        """The user has been notified."""
 
     def withdraw(self, notice: Notify) -> None:
-        """The notice is withdrawn before the user was notified, since all that is owned is lost by now."""
+        """Withdraw the notice before the user sees it, since everything owned is lost by now."""
 
     def metadata_arrived(self, view: ClusterView, now_ms: int) -> None: ...
 
     def view_changed(self, view: ClusterView) -> None: ...
 
     def expire(self, now_ms: int) -> None:
-        """The user has not polled for too long: leave, and come back when it does."""
+        """The user has not polled for too long: leave, and rejoin when it does."""
 
     def polled(self) -> None: ...
 
     def rejoin(self, reason: str) -> None:
-        """Ask the group for another rebalance, where the protocol has that."""
+        """Ask the group for another rebalance, if the protocol supports that."""
 
     def leave(self, *, remain: bool | None = None) -> tuple[Notify | None, Send | None]:
-        """The last notice to the user, and the request to send after it. The machine does nothing more."""
+        """Return the last notice for the user, and the request to send after it. The machine then stops."""

@@ -1,4 +1,6 @@
-"""What the handlers see of a node: its parts, by name. Wiring is in node.py; rules are in the parts."""
+"""The parts of a node, by name, as the handlers use them. `node.py` wires them; each part contains its own
+rules.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,8 @@ _T = TypeVar("_T")
 class Broker:
     """One node's parts.
 
-    `image` is the committed state of the cluster: it only changes by replay of committed records.
-    `quorum` takes decisions to the metadata log. `config` is replaced when dynamic settings change.
+    `image` is the committed state of the cluster: it changes only by replay of committed records. `quorum`
+    submits decisions to the controller. `config` is replaced when dynamic settings change.
     """
 
     node_id: int
@@ -75,28 +77,28 @@ class Broker:
     _appends: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
 
     def in_background(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-        """Have work done that nobody needs to wait for."""
+        """Run work that nobody waits for."""
         task = asyncio.ensure_future(work)
         self._under_way.add(task)  # a task that nobody has may be collected before it is done
         task.add_done_callback(self._under_way.discard)
         return task
 
     def append_later(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-        """Have a request append records in later turns of the loop."""
+        """Run the appends of a request in later turns of the loop."""
         task = asyncio.ensure_future(work)
         self._appends.add(task)
         task.add_done_callback(self._appends.discard)
         return task
 
     async def end_appends(self) -> None:
-        """Cancel those, and wait for their threads: the logs are about to be closed."""
+        """Cancel these appends, and wait for their threads: the logs are about to be closed."""
         for task in self._appends:
             task.cancel()
         await asyncio.gather(*self._appends, return_exceptions=True)
 
     @property
     def step_runner(self) -> StepRunner:
-        """The requests that take more than a slice of the loop."""
+        """Runs requests that take more than one slice of the loop."""
         if self._step_runner is None:
             from ottla.server.net.step_runner import StepRunner
 
@@ -105,7 +107,7 @@ class Broker:
 
     @property
     def slices(self) -> Slices:
-        """The long work of the coordinators."""
+        """Runs the long tasks of the coordinators."""
         if self._slices is None:
             from ottla.coordinator.slices import Slices
 
@@ -114,7 +116,7 @@ class Broker:
 
     @property
     def batch_worker(self) -> BatchWorker:
-        """The work of single requests that is done on another thread."""
+        """Runs work of single requests on another thread."""
         if self._batch_worker is None:
             from ottla.server.net.batch_worker import BatchWorker
 
@@ -123,7 +125,7 @@ class Broker:
 
     @property
     def groups(self) -> GroupCoordinator:
-        """The group coordinator, made when the first group is asked for: many nodes never need it."""
+        """The group coordinator, created on first use: many nodes never need it."""
         if self._groups is None:
             from ottla.server.coordinators.groups import GroupCoordinator
 
@@ -132,7 +134,7 @@ class Broker:
 
     @property
     def transactions(self) -> TransactionCoordinator:
-        """The transaction coordinator, made when the first transaction is asked for."""
+        """The transaction coordinator, created on first use."""
         if self._transactions is None:
             from ottla.server.coordinators.transactions import TransactionCoordinator
 
@@ -141,11 +143,11 @@ class Broker:
 
     @property
     def applied_offset(self) -> int:
-        """Up to where in the metadata log this node has done what it says."""
+        """The offset of the metadata log up to which this node has applied the metadata."""
         return self.image.offset if self.replicas is None else self.replicas.applied_offset
 
     def on_metadata(self, image: ClusterImage, delta: ImageDelta) -> None:
-        """Tell the coordinators what changed, once the partitions are as the image says."""
+        """Notify the coordinators of a change, once the partitions match the image."""
         if not self._is_coordinating:
             return
         if self._groups is not None or GROUPS_TOPIC in image.topics_by_name:
@@ -154,12 +156,15 @@ class Broker:
             self.transactions.on_metadata(image, delta)
 
     def hold_coordinators(self) -> None:
-        """Let nothing be coordinated before `start_coordinators`: what this node led in its last run it may
-        not lead now, and what it wrote then it may have lost."""
+        """Load no coordinator before `start_coordinators`.
+
+        Another node may lead the partitions of this node's last run by now, and this node may have lost
+        records.
+        """
         self._is_coordinating = False
 
     def start_coordinators(self) -> None:
-        """Load what this node leads."""
+        """Load the coordinators of the partitions that this node leads."""
         self._is_coordinating = True
         if GROUPS_TOPIC in self.image.topics_by_name:
             self.groups.start()
@@ -167,7 +172,7 @@ class Broker:
             self.transactions.start()
 
     def stop_coordinators(self) -> None:
-        """Answer whoever still waits: another node, or this one after its start, will know."""
+        """Fail the waiting requests: the client retries at the next coordinator."""
         self._is_coordinating = False
         if self._groups is not None:
             self._groups.close()

@@ -1,8 +1,7 @@
-"""Formatting the log directories of a node: who it belongs to, and what a new cluster starts with.
+"""Formats the log directories of a node: writes its identity and the initial records of a new cluster.
 
-A directory is formatted once it has a `meta.properties`, which is therefore written last: whatever breaks off
-before leaves a directory that can be formatted again. `kafka-storage format` and a node that formats itself
-share this.
+A directory is formatted once it has a `meta.properties`, which is therefore written last: if formatting fails
+before, it can be repeated. `kafka-storage format` and a node that formats itself share this.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ _VOTERS_FILE = "00000000000000000000-0000000000.checkpoint"
 
 
 class FormatError(Exception):
-    """Directories that cannot be formatted as asked; the message says why and what to do."""
+    """The directories cannot be formatted as requested; the message says why and what to do."""
 
 
 class Request(NamedTuple):
-    """What to format a node's directories with; the fields are the options of `kafka-storage format`."""
+    """The parameters of formatting: the options of `kafka-storage format`."""
 
     cluster_id: str
     standalone: bool = False
@@ -61,9 +60,9 @@ def format_directories(
     request: Request,
     say: Callable[[str], None],
 ) -> None:
-    """Format what is not formatted yet; `say` gets the lines that the tool prints. Blocks.
+    """Format the directories that are not formatted yet; `say` gets the lines that the tool prints. Blocks.
 
-    Raises FormatError, and DirectoryError for directories that belong to something else.
+    Raises FormatError, and DirectoryError for directories that belong to another node or cluster.
     """
     voters = _voters(config, request, random)
     try:
@@ -107,7 +106,7 @@ def format_directories(
 def format_if_new(
     disk: Disk, clock: Clock, random: Random, config: BrokerConfig, say: Callable[[str], None]
 ) -> None:
-    """Format a node that may format itself and has never run: a quorum of its own and a fresh cluster id."""
+    """Format a node that may format itself and has never run: its own quorum and a new cluster id."""
     if not config.auto_format or any(read_meta(disk, path) is not None for path in config.all_directories):
         return
     cluster_id = config.cluster_id or uuid.to_text(uuid.random(random.bytes))
@@ -116,7 +115,7 @@ def format_if_new(
 
 
 def _voters(config: BrokerConfig, request: Request, random: Random) -> VoterSet | None:
-    """The first voters of a dynamic quorum, None where none are to be written."""
+    """The initial voters of a dynamic quorum, None if none are written."""
     chosen = request.standalone or request.initial_controllers is not None
     if config.quorum_voters and chosen:
         raise FormatError(
@@ -148,7 +147,7 @@ def _voters(config: BrokerConfig, request: Request, random: Random) -> VoterSet 
 def _present(
     disk: Disk, config: BrokerConfig, request: Request, say: Callable[[str], None]
 ) -> dict[str, MetaProperties | None]:
-    """What each readable directory says of itself, None for one that is not formatted."""
+    """The meta.properties of each readable directory, None if it is not formatted."""
     found: dict[str, MetaProperties | None] = {}
     for directory in sorted(config.all_directories):
         try:
@@ -176,7 +175,7 @@ def _kind(directory: str, config: BrokerConfig, voters: VoterSet | None) -> str:
 
 
 def _show_bootstrap(records: Sequence[Message], level: int) -> str:
-    """The bootstrap records in the form in which Kafka's tool prints them."""
+    """The bootstrap records in the format of Kafka's tool."""
     shown = ", ".join(f"ApiMessageAndVersion({_show_record(record)} at version 0)" for record in records)
     return f"BootstrapMetadata(records=[{shown}], metadataVersionLevel={level}, source=format command)"
 

@@ -488,14 +488,14 @@ class Node:
             listener.close_idle()
 
     def _trim_memory(self) -> None:
-        """The allocator keeps what large requests and answers needed: let the system have it again."""
+        """Return memory that large requests and responses needed from the allocator to the system."""
         most_bytes = self._memory.most_bytes + self._answers.most_bytes
         if self._trim is not None and most_bytes >= MEMORY_KEPT_BYTES:
             self._memory.most_bytes = self._answers.most_bytes = 0
             self._trim()
 
     def _is_quiet(self) -> bool:
-        """Whether nobody has sent anything for a second."""
+        """Whether no request has arrived for a second."""
         since = self._clock.monotonic() - 1
         return all(
             connection.last_active < since

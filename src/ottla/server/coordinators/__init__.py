@@ -1,1 +1,1 @@
-"""The group and transaction coordinators as handlers ask them, and what they need of this node."""
+"""The group and transaction coordinators, as handlers call them, and what they need of this node."""

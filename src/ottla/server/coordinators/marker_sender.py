@@ -85,7 +85,7 @@ class _Job:
 
 
 class MarkerSender:
-    """See the module. `run` takes the effects of the shards."""
+    """`run` executes the effects of the shards. See the module."""
 
     def __init__(self, targets: MarkerTargets, coordinator: Coordinator[TransactionShard]) -> None:
         self._targets = targets
@@ -97,11 +97,11 @@ class MarkerSender:
 
     @property
     def open_count(self) -> int:
-        """How many transactions are being ended."""
+        """The number of transactions whose markers are not all written."""
         return len(self._jobs)
 
     def run(self, index: int, markers: SendMarkers) -> None:
-        """Begin with the markers of one transaction of partition `index` of the transaction topic."""
+        """Send the markers of one transaction of partition `index` of the transaction topic."""
         key = (index, markers.transactional_id)
         earlier = self._jobs.get(key)
         if earlier is not None:
@@ -173,7 +173,7 @@ class MarkerSender:
             del self._senders[broker_id]
 
     async def _send_queue(self, broker_id: int) -> None:
-        """Send what waits for one broker, a request at a time."""
+        """Send the waiting markers of one broker, one request at a time."""
         while self._queues.get(broker_id):
             queue = self._queues[broker_id]
             taken = {

@@ -36,7 +36,7 @@ _NOT_READY = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator
 
 
 def write_marker(broker: Broker, marker: WritableMarker) -> Steps[Outcomes | PendingResponse]:
-    """Append one marker to its partitions, each in a step: the error code of each, now or later."""
+    """Append one marker to its partitions, one per step; returns the error code of each, now or later."""
     outcomes: dict[TopicPartition, int] = {}
     waiting: list[Append[TopicPartition]] = []
     now_ms = broker.clock.now_ms()
@@ -114,7 +114,7 @@ def _is_committed(partition: Partition, end_offset: int) -> bool:
 def _wait(
     broker: Broker, waiting: list[Append[TopicPartition]], outcomes: dict[TopicPartition, int]
 ) -> Outcomes | PendingResponse:
-    """The outcomes once these markers are flushed and committed too, or the time is over."""
+    """The outcomes once these markers are flushed and committed, or the timeout has passed."""
 
     def respond() -> Outcomes:
         for append in waiting:

@@ -25,7 +25,7 @@ logger = logging.getLogger("ottla.server.coordinators.producer_ids")
 
 
 class ProducerIds:
-    """The ids that this broker may give to producers."""
+    """The ids that this broker may assign to producers."""
 
     def __init__(self, quorum: MetadataQuorum, node_id: int) -> None:
         self._quorum = quorum
@@ -37,7 +37,7 @@ class ProducerIds:
         self._fetching: asyncio.Task[None] | None = None
 
     def take(self) -> int | None:
-        """An id, or None if a block must be allocated first: that is requested then, see `wait`."""
+        """Take an id; None if a block must be allocated first, which this requests (see `wait`)."""
         if self._next == self._end:
             following, self._following = self._following, None
             if following is None:
@@ -56,7 +56,7 @@ class ProducerIds:
             self._fetch()
 
     async def wait(self) -> int:
-        """An id, once there is one. CoordinatorLoadInProgress (producers retry): the allocation failed."""
+        """Wait for an id. CoordinatorLoadInProgress (producers retry) if the allocation failed."""
         while True:
             taken = self.take()
             if taken is not None:
@@ -73,7 +73,7 @@ class ProducerIds:
         self._prefetch_at = block.start + int(len(block) * PREFETCH_FRACTION)
 
     def _fetch(self) -> asyncio.Task[None]:
-        """Request a block, unless a request is under way."""
+        """Request a block, unless a request is in flight."""
         if self._fetching is None:
             self._fetching = asyncio.ensure_future(self._allocate())
             self._fetching.add_done_callback(_log_failure)

@@ -22,7 +22,7 @@ CoordinatorRequest = tuple[str, Callable[[S, PendingResponse], Result[_T]], Call
 
 
 class CoordinatorRequests(Generic[S]):
-    """What handlers ask a coordinator. `on_error` makes a response, or a part of it, out of an error."""
+    """Passes requests of handlers to a coordinator. `on_error` makes a response, or a part, from an error."""
 
     def __init__(self, coordinator: Coordinator[S]) -> None:
         self._coordinator = coordinator
@@ -45,7 +45,7 @@ class CoordinatorRequests(Generic[S]):
         requests: Iterable[CoordinatorRequest[S, _T]],
         join: Callable[[list[_T]], _R],
     ) -> Generator[None, None, _R | PendingResponse]:
-        """Several requests, and one response made of their responses."""
+        """Several requests, and one response built from their responses."""
         gather = Gather(join)
         for key, decision, on_error in requests:
             response: _T | PendingResponse = self.ask(key, decision, on_error)
@@ -59,9 +59,9 @@ class CoordinatorRequests(Generic[S]):
         decision: Callable[[S, list[str]], list[_T]],
         join: Callable[[list[_T], bool], _R],
     ) -> Generator[None, None, _R | PendingResponse]:
-        """Ask all shards of this node, each about the keys that `choose` found in it, some at a time.
+        """Ask all shards of this node, some at a time, each about the keys that `choose` finds in it.
 
-        `join` gets what they said, and whether one is still loading.
+        `join` gets their responses, and whether one is still loading.
         """
         is_any_loading = self._coordinator.is_any_loading
 
@@ -88,4 +88,4 @@ class CoordinatorRequests(Generic[S]):
 
 
 def _none(_error: KafkaError) -> None:
-    """The part of a shard that another node leads by now."""
+    """The part of a shard whose partition has another leader now."""

@@ -1,8 +1,8 @@
 """Verifies, before the first write of a transaction to a partition, that the partition is part of it.
 
-The coordinator must know every partition that the transaction writes to: the others would never get a marker.
+The coordinator must know every partition that the transaction writes to: any other would never get a marker.
 Older producers add partitions themselves, and the broker verifies that; for newer ones the broker adds them.
-Rule: the writes of one transactional id proceed in the order of their arrival.
+Rule: the writes of one transactional id proceed in order of arrival.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ class Verification:
     def check(self, writing: Writing) -> Verified | PendingResponse:
         """Find out which partitions may be written to.
 
-        The outcome has the errors of those that may not, and for the others what the log wants to see.
+        The outcome contains an error for each partition that may not, and for the others the verification
+        that the log checks.
         """
         if not writing.adds and not self._broker.config.bool_of("transaction.partition.verification.enable"):
             return {}, {}
@@ -136,7 +137,7 @@ class Verification:
         self._ask_coordinator(writing, frozenset(guards), answered)
 
     def _ask_again(self, writing: Writing, deadline: float, pending: PendingResponse) -> None:
-        """An earlier write may have begun the transaction in these partitions meanwhile."""
+        """Verify again: an earlier write may have begun the transaction in these partitions meanwhile."""
         refusals, guards = self._begin(writing)
         if guards:
             self._ask(writing, refusals, guards, deadline, pending)
@@ -244,7 +245,7 @@ def answer_when_verified(
     *,
     before_waiting: Callable[[], None] | None = None,
 ) -> _R | PendingResponse:
-    """The response that `write` makes of the verification: at once if the coordinator need not be asked."""
+    """The response that `write` builds from the verification; immediate if nobody need be asked."""
     verified = verification.check(writing)
     if not isinstance(verified, PendingResponse):
         return write(*verified)
@@ -260,7 +261,7 @@ def _refusals(codes: Mapping[TopicPartition, int]) -> dict[TopicPartition, Kafka
 
 
 def _for_producers(writing: Writing, error: KafkaError) -> KafkaError:
-    """The error that producers expect of a write."""
+    """The error code that producers expect for a write."""
     if isinstance(error, ProducerFenced):
         return InvalidProducerEpoch(error.message)
     if isinstance(error, TransactionAbortable) and not writing.knows_abortable:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class TransactionCoordinator:
-    """See the module. `verification` is for transactional appends, before they are made."""
+    """`verification` checks transactional appends before they are made. See the module."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker

@@ -1,7 +1,7 @@
-"""The handlers: one module for each API. `HANDLERS` is the table from which everything else is derived.
+"""The handlers: one module per API. Everything else is derived from the table `HANDLERS`.
 
-What the first seconds of a node need is imported with it; the others are imported when the first request for
-them comes, so that a node starts fast.
+Handlers that a node needs in its first seconds are imported with it; the others on their first request, so
+that a node starts fast.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ LATER: dict[int, str] = {
     81: "remove_raft_voter",
     82: "update_raft_voter",
 }
-"""API key -> module, of those that are imported on first use."""
+"""API key -> module, for handlers that are imported on first use."""
 
 FORWARDING: dict[int, Forwarding] = {
     **dict.fromkeys((19, 20, 37, 43, 45, 46, 49, 55, 57, 64, 80, 81), Forwarding.WHOLE),
@@ -89,7 +89,7 @@ FORWARDING: dict[int, Forwarding] = {
 """The APIs that only the active controller answers."""
 
 AMPLIFYING = frozenset((9, 15, 16, 29, 32, 35, 46, 48, 50, 61, 65, 66, 69, 74, 75))
-"""The APIs whose answer may be many times as large as its request, beside Metadata; all of them only read."""
+"""The APIs, besides Metadata, whose response may be many times as large as the request; all are read-only."""
 
 
 REFUSING = frozenset((19, 20, 33, 37, 43, 44, 45, 49, 57, 64))

@@ -1,7 +1,7 @@
 """AddOffsetsToTxn (25), versions 0 to 4.
 
-Makes the partition that keeps a group's offsets part of a producer's transaction. Before v2 a fenced producer
-is told INVALID_PRODUCER_EPOCH. Producers of protocol 2 do not send this: TxnOffsetCommit adds the partition.
+Adds the partition that stores a group's offsets to a producer's transaction. Before v2, a fenced producer
+gets INVALID_PRODUCER_EPOCH. Producers of protocol 2 do not send this: TxnOffsetCommit adds the partition.
 """
 
 from __future__ import annotations

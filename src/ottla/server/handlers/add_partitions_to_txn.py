@@ -1,9 +1,9 @@
 """AddPartitionsToTxn (24), versions 0 to 5.
 
-Up to v3 a producer makes partitions part of its transaction. From v4 on brokers ask, for several transactions
-at once: to add partitions (protocol 2), or with `verify_only` whether they are part of it, which v5 answers
-with TRANSACTION_ABORTABLE where they are not. One partition that does not exist fails its whole transaction:
-the others are then OPERATION_NOT_ATTEMPTED. Before v2 a fenced producer is told INVALID_PRODUCER_EPOCH.
+Up to v3, a producer adds partitions to its transaction. From v4 on, brokers send it for several transactions
+at once: to add partitions (protocol 2), or with `verify_only` to check that they are part of it; v5 answers
+TRANSACTION_ABORTABLE if they are not. A partition that does not exist fails its whole transaction: the others
+get OPERATION_NOT_ATTEMPTED. Before v2, a fenced producer gets INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """AddRaftVoter (80), versions 0 to 1.
 
-Makes an observer of the metadata quorum one of its voters; it must have caught up and say which levels of
-kraft.version it supports. UNSUPPORTED_VERSION in a static quorum, DUPLICATE_VOTER if its id votes already,
-REQUEST_TIMED_OUT while another change is under way or the node is behind. v1 may ask to be answered when the
-change is written, not when it is committed.
+Makes an observer of the metadata quorum a voter; it must have caught up and report the levels of
+kraft.version that it supports. UNSUPPORTED_VERSION in a static quorum, DUPLICATE_VOTER if its id is already a
+voter, REQUEST_TIMED_OUT while another change is in progress or the node lags. v1 may ask for a response when
+the change is appended, not when it is committed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """AllocateProducerIds (67), version 0, on controller listeners.
 
-Gives a broker a block of producer ids that nobody else ever gets.
+Allocates a block of producer ids to a broker; no other broker ever gets these ids.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """AlterClientQuotas (49), versions 0 to 1.
 
-Sets and removes quotas of users, client ids and addresses. Each entity succeeds or fails by itself, and
-`validate_only` writes nothing. A request that would change more than 10,000 quotas is refused, as in Kafka.
+Sets and removes quotas of users, client ids and addresses. Each entity succeeds or fails on its own;
+`validate_only` writes nothing. A request that would change more than 10,000 quotas is rejected, as in Kafka.
 """
 
 from __future__ import annotations

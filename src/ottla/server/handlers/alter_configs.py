@@ -1,7 +1,7 @@
 """AlterConfigs (33), versions 0 to 2.
 
-The old way to change settings: what is sent replaces all that a resource had. Kept for old clients; new ones
-use IncrementalAlterConfigs, whose checks apply here too. Loggers cannot be changed this way.
+The deprecated way to change settings: the request replaces all settings of a resource. Kept for old clients;
+new ones use IncrementalAlterConfigs, whose checks apply here too. Loggers cannot be changed this way.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ async def handle(
 
 
 def _faults(broker: Broker, request: AlterConfigsRequest) -> Steps[dict[int, KafkaError]]:
-    """What this broker has against resources, by their position."""
+    """The errors that this broker finds in resources, by their position."""
     facts = yield from made_of(request.resources, _facts)
     errors = yield from configs.check_request(facts, incremental=False)
     yield from freed([facts])

@@ -1,8 +1,8 @@
 """AlterPartition (56), versions 2 to 3, on controller listeners.
 
-A leader tells who is in sync with it, and the controller writes that down or says why not: each partition by
-itself. A broker whose epoch is over is refused as a whole. v3 names the epochs of the brokers in sync, so
-that one which was restarted meanwhile is not taken for in sync.
+A leader proposes ISR changes; the controller stores or rejects each partition on its own. A request with a
+stale broker epoch is rejected as a whole. v3 contains the epochs of the brokers in the ISR, so that a broker
+that has restarted meanwhile does not count as in sync.
 """
 
 from __future__ import annotations

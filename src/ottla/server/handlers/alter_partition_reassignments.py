@@ -1,7 +1,7 @@
 """AlterPartitionReassignments (45), versions 0 to 1.
 
-Starts to move partitions to other brokers, or cancels a move where the replicas are null. Each partition
-succeeds or fails by itself. v1 may forbid that the replication factor changes.
+Starts to move partitions to other brokers, or cancels a reassignment if the replicas are null. Each partition
+succeeds or fails on its own. v1 can forbid a change of the replication factor.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ async def handle(
 def _parts(
     request: AlterPartitionReassignmentsRequest,
 ) -> Steps[list[AlterPartitionReassignmentsRequest]]:
-    """A request that names many partitions, as several."""
+    """Split a request with many partitions into several."""
     parts = []
     for topics in (yield from in_parts(request.topics)):
         part = copy(request)
@@ -49,7 +49,7 @@ def _parts(
 
 
 def _joined(answers: list[AlterPartitionReassignmentsResponse]) -> AlterPartitionReassignmentsResponse:
-    """One answer; an error that stands for all is that of the first part which has one."""
+    """Merge the responses; the error of the whole is that of the first part that has one."""
     whole = next((answer for answer in answers if answer.error_code), answers[0])
     whole.responses = rejoined([answer.responses for answer in answers], lambda topic: topic.name)
     return whole

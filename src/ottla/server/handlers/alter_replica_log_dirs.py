@@ -1,9 +1,9 @@
 """AlterReplicaLogDirs (34), versions 1 to 2.
 
-Starts to move replicas to other log directories of this node; DescribeLogDirs shows how far they are. A
-replica that is not here yet is REPLICA_NOT_AVAILABLE, and is put into the wanted directory once it comes.
-A directory that is not one of `log.dirs` is LOG_DIR_NOT_FOUND, an offline one KAFKA_STORAGE_ERROR, a cordoned
-one INVALID_REPLICA_ASSIGNMENT.
+Starts to move replicas to other log directories of this node; DescribeLogDirs shows the progress. A replica
+that this node does not host yet is REPLICA_NOT_AVAILABLE, and is created in the requested directory later. A
+directory that is not in `log.dirs` is LOG_DIR_NOT_FOUND, an offline one KAFKA_STORAGE_ERROR, a cordoned one
+INVALID_REPLICA_ASSIGNMENT.
 """
 
 from __future__ import annotations

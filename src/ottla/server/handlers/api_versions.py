@@ -1,14 +1,14 @@
 """ApiVersions (18), versions 0 to 4.
 
-Answers which APIs this listener serves, in which versions, and the levels of the cluster's features. It is
-derived from the table of handlers, so what is advertised is served; with `unstable.api.versions.enable` that
-includes versions that are still being worked on. Produce is advertised from version 0 although it is served
-from 3: librdkafka takes a higher first version for a broker without produce.
+Returns the APIs and versions that this listener serves, and the levels of the cluster's features. It is
+derived from the table of handlers, so everything advertised is served; with `unstable.api.versions.enable`
+that includes unstable versions. Produce is advertised from version 0 although it is served from 3: librdkafka
+mistakes a higher first version for a broker without produce.
 
-v3 flexible (the response header stays at version 0), names the client's software, which is remembered with
-the connection; a name or version that is not plain text of that form is INVALID_REQUEST. v4 tells of
-features whose lowest level is 0: older clients cannot read those, so they are left out for them.
-A request that is newer than 4 gets version 0 with UNSUPPORTED_VERSION and this API's own range.
+v3 is flexible (the response header stays at version 0) and names the client's software, which the connection
+remembers; a name or version in another format is INVALID_REQUEST. v4 includes features whose lowest level is
+0: older clients cannot read those, so they are omitted for them. A version above 4 gets a v0 response with
+UNSUPPORTED_VERSION and this API's own range.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext)
 
 
 def answer_unsupported(_broker: Broker) -> ApiVersionsResponse:
-    """A client reads version 0 of ApiVersions whatever it asked for, and our range in it."""
+    """The v0 response to a client with a newer ApiVersions than ours."""
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_range(KEY, False)])
 
 

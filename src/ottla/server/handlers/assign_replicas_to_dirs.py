@@ -1,7 +1,7 @@
 """AssignReplicasToDirs (73), version 0, on controller listeners.
 
-A broker tells in which of its log directories its replicas are, so that the controller knows which of them
-are lost when a directory goes offline. Each replica is answered by itself.
+A broker reports the log directories of its replicas, so that the controller knows which ones are lost when a
+directory goes offline. Each replica has its own result.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Topics that are made because somebody asked for them: `auto.create.topics.enable`, and the internal topics.
+"""Topics that are created automatically: `auto.create.topics.enable`, and the internal topics.
 
-An ordinary topic gets the node's `num.partitions` and `default.replication.factor` where these are set, and
-else what the controller's configuration says. An internal one gets its own settings.
+An ordinary topic gets the node's `num.partitions` and `default.replication.factor` if they are set, else
+those of the controller. An internal topic gets its own settings.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ logger = logging.getLogger("ottla.server.auto_create")
 
 
 def create_in_background(broker: Broker, names: Iterable[str]) -> None:
-    """Have the controller make topics. Whoever wants them asks for their metadata again.
+    """Have the controller create topics; clients request their metadata again.
 
-    A name that is under way is not asked for again. The controller refuses more topics than it makes in one
-    request, so it is not asked to.
+    A name whose creation is in progress is not requested again. The controller rejects more topics than its
+    limit per request, so the request stays below it.
     """
     under_way = broker.topics_in_creation
     wanted = [name for name in dict.fromkeys(names) if name not in under_way]
@@ -99,7 +99,7 @@ def _creatable_topics(config: BrokerConfig, names: list[str]) -> Steps[list[_Top
 
 
 def creatable_topic(config: BrokerConfig, name: str, ordinary: _Topic | None = None) -> _Topic:
-    """How a topic is made that nobody described; `ordinary` is what `_ordinary_topic` made before."""
+    """The parameters of a topic to create; `ordinary` is the result of `_ordinary_topic`."""
     internal = _INTERNAL.get(name)
     if internal is None:
         topic = copy(ordinary or _ordinary_topic(config))

@@ -1,8 +1,8 @@
 """BeginQuorumEpoch (53), versions 0 to 1, on controller listeners.
 
-A new leader tells that it was elected, and again whoever does not fetch. The only voter of a quorum has no
-other leader than itself: whoever says otherwise counts other voters than this replica does
-(INCONSISTENT_VOTER_SET). v1 says where the leader is.
+A new leader announces its election, repeatedly to voters that do not fetch. The only voter of a quorum
+accepts no leader but itself: a sender that claims otherwise has another voter set (INCONSISTENT_VOTER_SET).
+v1 contains the leader's endpoints.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """BrokerHeartbeat (63), versions 0 to 2, on controller listeners.
 
-A broker says that it lives, how far it has read the metadata log, and whether it wants to be fenced or to
-stop; the answer says whether it is fenced and may stop. v1 directories that went offline; v2 cordoned ones.
-It counts from the moment it is decided on, and the answer waits for the commit however long that takes: a
-beat that was taken is never refused, and a controller that cannot commit resigns.
+A broker reports that it is alive, how far it has read the metadata log, and whether it wants to be fenced or
+to shut down; the response says whether it is fenced and may shut down. v1 adds offline directories; v2
+cordoned ones. A heartbeat counts when it is processed, and its response waits for the commit however long
+that takes: an accepted heartbeat is never rejected later, and a controller that cannot commit resigns.
 """
 
 from __future__ import annotations

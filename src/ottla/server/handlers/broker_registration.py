@@ -1,8 +1,8 @@
 """BrokerRegistration (62), versions 0 to 4, on controller listeners.
 
-A broker that starts tells the controller its endpoints, features, rack and log directories, and gets the
-epoch that goes with everything it says from then on. It is fenced until a heartbeat shows that it has caught
-up. v2 directories; v3 the epoch of its last clean stop; v4 the same fields.
+A starting broker sends its endpoints, features, rack and log directories to the controller, and gets the
+broker epoch for its later requests. It is fenced until a heartbeat shows that it has caught up. v2 adds
+directories; v3 the epoch of its last clean shutdown; v4 has the same fields.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What several handlers share: where a broker is reached, who leads a partition, permissions, and the way to
-the controller.
+"""Helpers of several handlers: endpoints of brokers, leaders, permissions, requests to the controller.
 
-Without an authorizer everything is allowed, so the sets of allowed operations are the full ones.
+Without an authorizer everything is allowed, so the sets of authorized operations are complete.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
 
 
 def leader_hint(broker: Broker, topic_id: bytes, topic_name: str, index: int) -> tuple[int, int]:
-    """(leader id, leader epoch) of a partition named by id or by name; -1 for what is not known."""
+    """(leader id, leader epoch) of a partition given by id or by name; -1 if unknown."""
     image = broker.image
     partition = image.partition(topic_name or topic_id, index)
     if partition is None:
@@ -53,7 +52,7 @@ def leader_hint(broker: Broker, topic_id: bytes, topic_name: str, index: int) ->
 def leader_endpoints(
     broker: Broker, leader_ids: Iterable[int], listener_name: str, node_endpoint_class: Callable[..., _T]
 ) -> list[_T]:
-    """Where these leaders are reached on a listener, as the response's own class of endpoints."""
+    """The endpoints of these leaders on a listener, in the response's own class."""
     endpoints = []
     for leader_id in sorted(leader_ids):
         endpoint = broker.image.alive_endpoint(leader_id, listener_name)
@@ -66,7 +65,7 @@ def leader_endpoints(
 
 
 class Reach:
-    """Which brokers a listener reaches: looked up once for a request that asks of many partitions."""
+    """The brokers with an endpoint on a listener, looked up once for a request with many partitions."""
 
     __slots__ = ("_alive", "registered", "with_listener")
 
@@ -87,7 +86,7 @@ class Reach:
         return broker_id in self._alive
 
     def offline_replicas(self, partition: PartitionRegistration) -> list[int]:
-        """The replicas that cannot be read now: their brokers are gone or their directories offline."""
+        """The replicas that are unavailable: their broker is dead or their directory offline."""
         offline = []
         for replica, directory in zip(partition.replicas, partition.directories, strict=True):
             registration = self._alive.get(replica)
@@ -99,7 +98,7 @@ class Reach:
 
 
 def random_alive_broker(broker: Broker) -> int:
-    """The id that stands for the controller towards clients: any broker takes a request to the controller."""
+    """The broker id reported to clients as the controller: any live broker forwards requests to it."""
     alive = [registration.id for registration in broker.image.brokers.values() if not registration.fenced]
     if not alive:
         return -1
@@ -111,7 +110,7 @@ def is_controller_listener(broker: Broker, context: RequestContext) -> bool:
 
 
 async def decide(broker: Broker, decision: Decision[_T], *, timeout_ms: int | None = None) -> _T:
-    """Have the controller decide, and return its answer once that is committed.
+    """Have the controller decide, and return its response once that is committed.
 
     What was decided stays decided when the client goes away or its time runs out; it does not hear of it. A
     decision that still waits for its turn when the time runs out is not made.
@@ -137,8 +136,10 @@ async def decide_in_parts(
     *,
     timeout_ms: int,
 ) -> list[_T]:
-    """One decision for each part of a request that is too large for one; one part is what most have. All of
-    them share the time of the request."""
+    """Decide a request that is too large for one decision in parts; most requests have one part.
+
+    All parts share the timeout of the request.
+    """
     answers: list[_T] = []
     monotonic = broker.clock.monotonic
     begun = monotonic()
@@ -160,10 +161,7 @@ async def decide_or_forward(
     context: RequestContext,
     decision: Decision[_T],
 ) -> _T:
-    """What is left of a client's request is decided here, or by the controller elsewhere that answers it.
-
-    As with requests that are forwarded whole, the client does not hear that the controller moved meanwhile.
-    """
+    """Decide the rest of a client's request here, or forward it to the active controller."""
     for _ in range(CONTROLLER_TRIES):
         if broker.quorum.is_remote:
             try:

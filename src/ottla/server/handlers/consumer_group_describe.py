@@ -1,8 +1,8 @@
 """ConsumerGroupDescribe (69), versions 0 and 1.
 
-State, epochs, members and assignments of consumer groups (KIP-848). A group of another kind is not found.
-Where many are named more than once, each group is described once. v1 says of each member which
-protocol it speaks.
+Returns state, epochs, members and assignments of consumer groups (KIP-848). A group of another type is not
+found. If many groups are named more than once, each is described once. v1 reports the protocol of each
+member.
 """
 
 from __future__ import annotations

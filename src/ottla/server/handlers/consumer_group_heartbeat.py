@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat (68), versions 0 and 1.
 
-A member of a consumer group (KIP-848) joins, lives, reconciles and leaves. From v1 on members make their own
-id and may subscribe to a regular expression. An answer waits only for a large assignment that it needs.
+A member of a consumer group (KIP-848) joins, stays alive, reconciles and leaves. From v1 on, members generate
+their own id and may subscribe to a regular expression. A response waits only if it needs a large assignment.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def handle(
 
 
 def is_enabled(broker: Broker) -> bool:
-    """It can be switched off on a node, and is off in a cluster whose features are older."""
+    """Whether this node enables it and the features of the cluster support it."""
     return (
         "consumer" in broker.config.list_of("group.coordinator.rebalance.protocols")
         and broker.image.features.get("group.version", 0) >= 1

@@ -1,6 +1,6 @@
 """ControllerRegistration (70), version 0, on controller listeners.
 
-A controller that starts tells the active one where it is reached and which features it supports.
+A starting controller sends its endpoints and supported features to the active controller.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """CreateAcls (30), versions 1 to 3.
 
-A node without an authorizer takes no access rules: SECURITY_DISABLED for each.
+A node without an authorizer stores no ACLs: SECURITY_DISABLED for each.
 """
 
 from __future__ import annotations

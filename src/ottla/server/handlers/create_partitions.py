@@ -1,8 +1,8 @@
 """CreatePartitions (37), versions 0 to 3.
 
-Raises topics to a number of partitions; the controller places the new ones, or takes the given assignments.
-Each topic succeeds or fails by itself, and `validate_only` writes nothing. More than 10,000 topics are
-refused, as in Kafka. v3 quota errors.
+Adds partitions to topics; the controller places them, or uses the given assignments. Each topic succeeds or
+fails on its own; `validate_only` writes nothing. More than 10,000 topics are rejected, as in Kafka. v3 adds
+quota errors.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """CreateTopics (19), versions 2 to 7.
 
-Topics are made by the controller: with a number of partitions and replicas (-1: its defaults) or a manual
-assignment, and with settings. Each topic succeeds or fails by itself. `validate_only` decides and writes
-nothing. The answer leaves once the records are committed. v4 defaults by -1; v5 the settings and counts that
-the topic got; v6 quota errors; v7 its id.
+The controller creates the topics: with a number of partitions and replicas (-1: its defaults) or a manual
+assignment, and with settings. Each topic succeeds or fails on its own. `validate_only` decides and writes
+nothing. The response is sent once the records are committed. v4 adds defaults with -1; v5 returns the
+settings and counts of the topic; v6 adds quota errors; v7 returns its id.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """DeleteAcls (31), versions 1 to 3.
 
-A node without an authorizer has no access rules: SECURITY_DISABLED for each filter.
+A node without an authorizer has no ACLs: SECURITY_DISABLED for each filter.
 """
 
 from __future__ import annotations

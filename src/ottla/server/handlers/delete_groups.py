@@ -1,6 +1,6 @@
 """DeleteGroups (42), versions 0 to 2.
 
-Deletes groups that nobody is in, with their offsets. Each group is answered for itself: NON_EMPTY_GROUP,
+Deletes groups without members, with their offsets. Each group has its own result: NON_EMPTY_GROUP,
 GROUP_ID_NOT_FOUND.
 """
 

@@ -1,12 +1,10 @@
 """DeleteRecords (21), versions 0 to 2.
 
-Moves a partition's log start up to an offset, -1 for the high watermark, and answers with where the log
-starts now (the low watermark). Records before it are gone for readers at once; their segments go with the
-next round of retention. The new start is written to disk before the answer leaves, and every follower that is
-alive has it too, or the answer is REQUEST_TIMED_OUT.
-
-Refused: internal topics (INVALID_TOPIC_EXCEPTION), topics that are only compacted (POLICY_VIOLATION), offsets
-below -1 or above the high watermark (OFFSET_OUT_OF_RANGE).
+Advances a partition's log start to an offset, -1 for the high watermark, and returns the new log start (the
+low watermark). Earlier records are invisible at once; retention deletes their segments in its next run. The
+new start is on disk before the response is sent, and every live follower has it too, or the response is
+REQUEST_TIMED_OUT. Rejected: internal topics (INVALID_TOPIC_EXCEPTION), topics that are only compacted
+(POLICY_VIOLATION), offsets below -1 or above the high watermark (OFFSET_OUT_OF_RANGE).
 """
 
 from __future__ import annotations
@@ -81,7 +79,7 @@ def _delete_all(
 
 
 class _Deletion:
-    """A log start that moved on this leader: its followers that are alive are to move theirs."""
+    """A log start that this leader advanced and its live followers have not yet."""
 
     __slots__ = ("offset", "outcome", "partition", "result")
 

@@ -1,8 +1,8 @@
 """DeleteTopics (20), versions 1 to 6.
 
-Topics are removed by the controller, by name or (v6) by id; their replicas go once the records are
-committed, which is when the answer leaves. With `delete.topic.enable=false` all are refused:
-TOPIC_DELETION_DISABLED, and INVALID_REQUEST before v3. v5 error messages.
+The controller deletes the topics, by name or (v6) by id; the brokers delete their replicas once the records
+are committed, which is when the response is sent. With `delete.topic.enable=false` all are rejected:
+TOPIC_DELETION_DISABLED, and INVALID_REQUEST before v3. v5 adds error messages.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """DescribeAcls (29), versions 1 to 3.
 
-A node without an authorizer has no access rules: SECURITY_DISABLED.
+A node without an authorizer has no ACLs: SECURITY_DISABLED.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """DescribeClientQuotas (48), versions 0 to 1.
 
-Answers with the quotas of the entities that match a filter: by exact name, the default, or any name.
+Returns the quotas of the entities that match a filter: by exact name, the default, or any name.
 """
 
 from __future__ import annotations

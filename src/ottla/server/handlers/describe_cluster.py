@@ -1,10 +1,9 @@
 """DescribeCluster (60), versions 0 to 2.
 
-Answers with the cluster's id, its nodes as this listener reaches them, and the controller: on a broker's
-listener the brokers and any live one of them, on a controller's listener the controllers and the leader.
-
-v1 says which kind of endpoint the client means: MISMATCHED_ENDPOINT_TYPE or UNSUPPORTED_ENDPOINT_TYPE if it
-is at the wrong door (INVALID_REQUEST in v0); v2 shows fenced brokers too where asked.
+Returns the cluster id, the nodes with their endpoints on this listener, and the controller: on a broker's
+listener the brokers and any live one of them, on a controller's listener the controllers and the leader. v1
+contains the endpoint type that the client expects: MISMATCHED_ENDPOINT_TYPE or UNSUPPORTED_ENDPOINT_TYPE if
+it differs (INVALID_REQUEST in v0); v2 includes fenced brokers if requested.
 """
 
 from __future__ import annotations

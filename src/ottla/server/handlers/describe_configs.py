@@ -1,10 +1,10 @@
 """DescribeConfigs (32), versions 1 to 4.
 
-Answers with the settings of topics, of this broker or the cluster's defaults (resource BROKER "<id>" or
-""), of its loggers, of groups and of client metrics subscriptions: all of them, or those that are named.
-Each comes with where its value is from. Secrets have no value. Where many resources are named
-more than once, each is answered once, with all settings that were asked for. v1 synonyms (the whole way from
-the effective value down to the built-in default); v3 types and, if asked for, documentation.
+Returns the settings of topics, of this broker or the cluster's defaults (resource BROKER "<id>" or ""), of
+its loggers, of groups and of client metrics subscriptions: all of them, or the named ones, each with its
+source. Sensitive settings have no value. If many resources are named more than once, each is returned once,
+with all requested settings. v1 adds synonyms (the sources from the effective value down to the built-in
+default); v3 types and, if requested, documentation.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def handle(
 
 
 def _merged(resources: list[_Resource]) -> Steps[list[tuple[_Resource, _Names]]]:
-    """The resources with the settings that are asked for; each once, where many are named more than once."""
+    """The resources with their requested settings; each once, if many are named more than once."""
     every: list[tuple[_Resource, _Names]] = []
     found: dict[tuple[int, str], tuple[_Resource, _Names]] = {}
     for resource in resources:
@@ -78,7 +78,7 @@ def _merged(resources: list[_Resource]) -> Steps[list[tuple[_Resource, _Names]]]
 
 
 def _plain_name(resource: _Resource) -> str:
-    """The name by which repeats are noticed: the id of a broker can be written in several ways."""
+    """The name that identifies duplicates: a broker id can be written in several ways."""
     name = resource.resource_name
     if resource.resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
         try:

@@ -1,7 +1,7 @@
 """DescribeGroups (15), versions 0 to 6.
 
-State and members of groups of the classic protocol. A group that is not there, or of another kind, is Dead;
-from v6 on it has the error GROUP_ID_NOT_FOUND as well. Where many are named more than once, each group is
+Returns state and members of groups of the classic protocol. A group that does not exist, or has another type,
+is Dead; from v6 on it also has the error GROUP_ID_NOT_FOUND. If many groups are named more than once, each is
 described once.
 """
 

@@ -1,10 +1,9 @@
 """DescribeLogDirs (35), versions 1 to 5.
 
-Answers with every log directory of this node: the size and the lag of the replicas in it (of those that are
-named, or of all where the list is null), also of copies on their way from another directory. An offline
-directory is KAFKA_STORAGE_ERROR.
-
-v3 an error code for the whole; v4 total and usable bytes of the file system; v5 whether it is cordoned.
+Returns every log directory of this node with the size and lag of its replicas (of the named ones, or of all
+if the list is null), including replicas that are being moved to it. An offline directory is
+KAFKA_STORAGE_ERROR. v3 adds an error code for the whole; v4 total and usable bytes of the file system; v5
+whether it is cordoned.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """DescribeProducers (61), version 0.
 
-Answers which producers a replica remembers: their epoch, last sequence and timestamp, the coordinator's epoch
-and where their open transaction began (-1: none is open). Followers answer too. Where many are named
-more than once, each partition is described once.
+Returns the producers in a replica's producer state: their epoch, last sequence and timestamp, the
+coordinator's epoch and the start of their open transaction (-1: none is open). Followers answer too. If many
+partitions are named more than once, each is described once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def handle(
 
 
 def _asked(request: DescribeProducersRequest) -> Steps[list[tuple[str, list[int]]]]:
-    """The topics with their partitions; each once, where many are named more than once."""
+    """The topics with their partitions; each once, if many are named more than once."""
     once: dict[str, dict[int, None]] = {}
     repeats = 0
     for topic in request.topics:

@@ -1,8 +1,8 @@
 """DescribeQuorum (55), versions 0 to 2.
 
-Answers how the quorum of the metadata log stands: leader, epoch, high watermark, and how far each voter and
-observer has come. Only the leader knows; v1 times of the last fetch; v2 directory ids, endpoints and error
-messages, which are empty, not null, where there is no error.
+Returns the state of the metadata quorum: leader, epoch, high watermark, and the progress of each voter and
+observer. Only the leader can answer. v1 adds the times of the last fetch; v2 directory ids, endpoints and
+error messages, which are empty, not null, without an error.
 """
 
 from __future__ import annotations

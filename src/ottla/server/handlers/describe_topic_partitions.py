@@ -1,8 +1,8 @@
 """DescribeTopicPartitions (75), version 0.
 
-Metadata of topics with their eligible leader replicas, in the order of the names and in pieces: at most
-`response_partition_limit` partitions (and `max.request.partition.size.limit`), then a cursor that says where
-to go on. No topics named: all of them. The topic of a cursor must be among those that are named.
+Returns metadata of topics with their eligible leader replicas, sorted by name and in pages: at most
+`response_partition_limit` partitions (and `max.request.partition.size.limit`), then a cursor for the next
+request. Without topics: all of them. The topic of a cursor must be among the named ones.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def handle(
 
 
 def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """The answer to a cursor that points nowhere."""
+    """The response to an invalid cursor."""
     return DescribeTopicPartitionsResponse(
         topics=[_Topic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name) for topic in request.topics]
     )

@@ -1,9 +1,8 @@
 """DescribeTransactions (65), version 0.
 
-How the newest transaction of each transactional id stands: its state, producer, timeout, start, and the
-partitions that are part of it (while it ends: those that still lack their marker). An id that is not known is
-TRANSACTIONAL_ID_NOT_FOUND; one whose coordinator is another node, NOT_COORDINATOR. Where many are
-named more than once, each id is described once.
+Returns the newest transaction of each transactional id: its state, producer, timeout, start, and its
+partitions (while it ends: those without their marker). An unknown id is TRANSACTIONAL_ID_NOT_FOUND; one with
+another coordinator, NOT_COORDINATOR. If many ids are named more than once, each is described once.
 """
 
 from __future__ import annotations

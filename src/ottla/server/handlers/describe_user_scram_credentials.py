@@ -1,7 +1,7 @@
 """DescribeUserScramCredentials (50), version 0.
 
-Answers which SCRAM mechanisms users have credentials for, and with how many iterations; all users where the
-request names none. A user without credentials is RESOURCE_NOT_FOUND, one named twice DUPLICATE_RESOURCE.
+Returns the SCRAM mechanisms for which users have credentials, and their iterations; all users if the request
+names none. A user without credentials is RESOURCE_NOT_FOUND, one named twice DUPLICATE_RESOURCE.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """ElectLeaders (43), versions 0 to 2.
 
-Gives partitions their preferred leader back, or (v1, unclean) any live replica where none is in sync: those
-that are named, or all where the list is null. v1 an error code for the whole.
+Elects the preferred leaders of partitions, or (v1, unclean) any live replica if none is in sync: of the named
+partitions, or of all if the list is null. v1 adds an error code for the whole.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ async def handle(
 
 
 def _parts(request: ElectLeadersRequest) -> Steps[list[ElectLeadersRequest]]:
-    """A request that names many partitions, as several."""
+    """Split a request with many partitions into several."""
     if request.topic_partitions is None:
         return [request]
     parts = []
@@ -44,7 +44,7 @@ def _parts(request: ElectLeadersRequest) -> Steps[list[ElectLeadersRequest]]:
 
 
 def _joined(answers: list[ElectLeadersResponse]) -> ElectLeadersResponse:
-    """One answer; a topic whose partitions came in several parts is one topic again."""
+    """Merge the responses; a topic whose partitions are in several of them becomes one topic again."""
     whole = answers[0]
     for answer in answers[1:]:
         rest = answer.replica_election_results

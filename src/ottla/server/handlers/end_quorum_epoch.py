@@ -1,8 +1,8 @@
 """EndQuorumEpoch (54), versions 0 to 1, on controller listeners.
 
-A leader that stops tells that its epoch is over, and who should try first to be elected. The only voter of a
-quorum has no other leader than itself: whoever says otherwise counts other voters than this replica does
-(INCONSISTENT_VOTER_SET). v1 names candidates with their directories, and says where the leader is.
+A leader that resigns announces the end of its epoch, and the preferred candidates. The only voter of a quorum
+accepts no leader but itself: a sender that claims otherwise has another voter set (INCONSISTENT_VOTER_SET).
+v1 names candidates with their directories, and contains the leader's endpoints.
 """
 
 from __future__ import annotations

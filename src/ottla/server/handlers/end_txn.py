@@ -1,8 +1,8 @@
 """EndTxn (26), versions 0 to 5.
 
-Commits or aborts a producer's transaction: answered once that is decided and committed, while its partitions
-get their markers. v5 is protocol 2: the answer names the id and epoch that the producer goes on with, and an
-end that is asked for twice is answered alike. Before v2 a fenced producer is told INVALID_PRODUCER_EPOCH.
+Commits or aborts a producer's transaction. The response is sent once the decision is committed; the markers
+are written meanwhile. v5 is protocol 2: the response contains the next producer id and epoch, and a repeated
+request gets the same response. Before v2, a fenced producer gets INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Envelope (58), version 0, on controller listeners.
 
-A broker hands on what a client asked of it and only the controller can answer: the request as the client
-sent it, who the client is, and its address. The answer holds the response as the client gets it.
-NOT_CONTROLLER if another node is the controller, UNSUPPORTED_VERSION if the request inside cannot be read,
-INVALID_REQUEST if it is none that is handed on, PRINCIPAL_DESERIALIZATION_FAILURE if the client is unclear.
+A broker forwards a client's request that only the controller can answer: the request as the client sent it,
+the client's principal, and its address. The response contains the response for the client. NOT_CONTROLLER if
+another node is the controller, UNSUPPORTED_VERSION if the inner request cannot be read, INVALID_REQUEST if it
+cannot be forwarded, PRINCIPAL_DESERIALIZATION_FAILURE if the principal is invalid.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ async def handle(broker: Broker, request: EnvelopeRequest, context: RequestConte
 
 
 def _principal(data: bytes | None) -> str:
-    """The client, as brokers write it down: a version, then the message."""
+    """The principal as brokers serialize it: a version, then the message."""
     try:
         if data is None or len(data) < 2:
             raise MalformedMessage("The principal is missing.")

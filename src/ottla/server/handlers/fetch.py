@@ -1,15 +1,17 @@
 """Fetch (1), versions 4 to 18.
 
-Answers with the records from each partition's offset on: at once where `min_bytes` are there, or a
-partition has an error; else when they have come, or after `max_wait_ms`. Limits: `max_bytes` in all and
-`partition_max_bytes` each, of which the first batch of the response may be larger, so that a consumer
-never gets stuck behind a big record. read_committed reads up to the last stable offset and gets the list
-of aborted transactions. A follower reads up to the log's end, and its offset tells the leader how far it is.
+Returns records from each partition's offset on: at once if `min_bytes` are available, or a partition has an
+error; otherwise when they are, or after `max_wait_ms`. Limits: `max_bytes` in total and `partition_max_bytes`
+each; only the first batch of the response may exceed them, so that a consumer never gets stuck at a large
+record. read_committed reads up to the last stable offset and gets the list of aborted transactions. A
+follower reads up to the log end, and its fetch offset tells the leader how far it is.
 
-v7 incremental sessions; v11 the client's rack, and consumers may read followers; v12 flexible, last fetched
-epoch; v13 topic ids; v15 the epoch of a follower's broker; v16 the new leader's address.
-Records leave as slices of the segment files: nothing here looks into them. A fetch of many partitions goes
-over them in steps, each partition in one: between two steps everything else may change.
+v7 adds incremental sessions; v11 the client's rack, and consumers may read followers; v12 is flexible and
+adds the last fetched epoch; v13 topic ids; v15 the epoch of a follower's broker; v16 the new leader's
+address.
+
+Records are sent as slices of the segment files: nothing here decodes them. A fetch of many partitions
+processes them in steps, one partition at a time; between two steps all other state may change.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ READ_NOW_BYTES_MAX = (
 )  # a slice up to this size is read when the answer is made, a larger one as it is sent
 
 PARTITIONS_AT_ONCE = 1000
-"""A fetch that names more partitions, or whose session has more, is done in steps."""
+"""A fetch of more partitions, or with more in its session, runs in steps."""
 _PARTITIONS_IN_STEP = 64
 
 _PartitionData = FetchResponse.PartitionData
@@ -67,7 +69,7 @@ _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 _T = TypeVar("_T")
 _Found = list[tuple[FetchedPartition, _PartitionData]]
 _AtEnd = list[tuple[int, FetchedPartition]]
-"""Partitions that have nothing new, with the place of each among those found."""
+"""Partitions without news, with the position of each among the found ones."""
 
 
 def handle(
@@ -118,7 +120,7 @@ def _handle_in_steps(
 
 
 class _Look:
-    """One look at the partitions of a fetch: what may still be read, and whether it must be answered."""
+    """One pass over the partitions of a fetch: the remaining byte limit, and whether it must be answered."""
 
     __slots__ = ("at_least_one", "budget", "must_answer", "total")
 
@@ -169,7 +171,7 @@ class _Fetch:
     # Collecting
 
     def collect(self, *, is_first: bool = False, at_deadline: bool = False) -> _Found | None:
-        """What every partition has now; None where that is too little to answer yet."""
+        """Read every partition; None if that is too little to answer yet."""
         look = self._new_look(at_deadline=at_deadline)
         awake = self._awake(self._session.partitions.values(), is_first=is_first)
         found, at_end = self._collect_some(look, awake, is_first=is_first)
@@ -178,7 +180,9 @@ class _Fetch:
         return _merge(found, at_end) if at_end else found
 
     def _collect_in_steps(self, *, is_first: bool = False, at_deadline: bool = False) -> Steps[_Found | None]:
-        """The same. What is small is read in the same step: its file may be cut off in the next one."""
+        """The same, in steps. Small slices are read in the same step: their file may be truncated before the
+        next one.
+        """
         look = self._new_look(at_deadline=at_deadline)
         parts: list[tuple[_Found, _AtEnd]] = []
         for some in _pieces(list(self._session.partitions.values())):
@@ -201,7 +205,7 @@ class _Fetch:
     def _collect_some(
         self, look: _Look, partitions: Iterable[FetchedPartition], *, is_first: bool
     ) -> tuple[_Found, _AtEnd]:
-        """What some of the partitions have now."""
+        """Read some of the partitions."""
         found: _Found = []
         at_end: _AtEnd = []
         data: _PartitionData | None
@@ -229,8 +233,9 @@ class _Fetch:
         return found, at_end
 
     def _awake(self, partitions: Iterable[FetchedPartition], *, is_first: bool) -> Iterable[FetchedPartition]:
-        """The partitions to look at. A follower may have thousands, most of them as it was told: those are
-        passed over; that it fetches them is noted all the same.
+        """The partitions to read.
+
+        A follower may have thousands, most of them without news: those are skipped, but the fetch is noted.
         """
         session, replica_id, epoch = self._session, self._replica_id, self._replica_epoch
         replication = self._broker.replication
@@ -332,18 +337,19 @@ class _Fetch:
         return data, found.length
 
     def _may_diverge(self, fetched: FetchedPartition) -> bool:
-        """Whether the client named the epoch of its last record, and can be told that the logs part.
+        """Whether the client sent the epoch of its last record, and its version can report a divergence.
 
-        Its session may have been begun by a request of a newer version than this one.
+        A request of a newer version than this one may have created its session.
         """
         return fetched.last_fetched_epoch >= 0 and self._context.version >= DIVERGING_VERSION
 
     def _read_as_follower(
         self, fetched: FetchedPartition, limit_bytes: int, at_least_one: bool, is_first: bool
     ) -> tuple[_PartitionData | None, int]:
-        """Up to the log's end. The first read of a request tells how far the follower is.
+        """Read up to the log end.
 
-        None: it has everything; what else there is to tell it waits for an answer.
+        The first read of a request records the follower's progress. None: it has everything; other news waits
+        for a response.
         """
         partition = self._find(fetched)
         log = partition.leader_log(fetched.leader_epoch)
@@ -377,7 +383,7 @@ class _Fetch:
         return data, found.length
 
     def _note_fetch(self, partition: Partition, fetched: FetchedPartition) -> None:
-        """A follower has everything below the offset that it asks from."""
+        """Record that a follower has everything below its fetch offset."""
         assert self._broker.replication is not None
         self._broker.replication.fetched(
             partition,
@@ -416,8 +422,8 @@ class _Fetch:
     def wait(self) -> PendingResponse:
         """Answer when a partition has grown enough, or at the deadline.
 
-        A follower's fetch may itself have made a partition grow, before it watched: it moves high watermarks,
-        and whoever waited for one may append here. So it looks again where there is more than it asked from.
+        A follower's fetch may itself make a partition grow before it watches: it moves high watermarks, and a
+        request that waited for one may append here. So it reads again if there is more than it requested.
         """
         pending = self._pending = PendingResponse()
         has_grown = False
@@ -434,7 +440,7 @@ class _Fetch:
         pending.timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._on_deadline)
 
     def _watch(self, pending: PendingResponse, fetched: FetchedPartition) -> bool:
-        """Look again when a partition grows. Whether it has more than was asked from already."""
+        """Read again when a partition grows. Returns whether it has already grown."""
         partition = fetched.hosted or self._find(fetched)
         is_consumer = self._replica_id < 0
         pending.watch(partition.growth if is_consumer else partition.appends, self._on_growth)
@@ -488,7 +494,7 @@ class _Fetch:
         return len(self._session.partitions) > PARTITIONS_AT_ONCE
 
     def in_steps(self) -> Steps[FetchResponse | PendingResponse]:
-        """The answer of a fetch of many partitions."""
+        """The response of a fetch of many partitions."""
         must_answer = self._request.max_wait_ms <= 0
         found = yield from self._collect_in_steps(is_first=True, at_deadline=must_answer)
         if found is None and self._session.partitions:
@@ -496,7 +502,7 @@ class _Fetch:
         return (yield from self._respond_in_steps(found or []))
 
     def _wait_in_steps(self) -> Steps[PendingResponse]:
-        """Watch all partitions, and look again if one has changed since it was looked at."""
+        """Watch all partitions, and read again if one has changed since it was read."""
         pending = self._pending = PendingResponse()
         try:
             for some in _pieces(list(self._session.partitions.values())):
@@ -523,7 +529,7 @@ class _Fetch:
             self._is_due = True
 
     def _looked_again(self) -> Steps[FetchResponse | None]:
-        """The answer if there is enough for it, after as many looks as it takes."""
+        """The response once there is enough for it, after as many passes as that takes."""
         while True:
             self._is_due = False
             found = yield from self._collect_in_steps(at_deadline=self._is_late)
@@ -545,7 +551,7 @@ class _Fetch:
         self._pending.complete(None)
 
     def _respond_in_steps(self, found: _Found) -> Steps[FetchResponse]:
-        """The same as `respond`."""
+        """`respond`, in steps."""
         known: _Found = []
         unknown: _Found = []
         for some in _pieces(found):
@@ -565,7 +571,7 @@ class _Fetch:
     # Answering
 
     def respond(self, found: _Found | None) -> FetchResponse:
-        """The response; in a session only what is news to the client."""
+        """The response; in a session only what is new to the client."""
         if found is None:
             found = self.collect(at_deadline=True) or []
         response = FetchResponse(session_id=self._session.id)
@@ -575,7 +581,7 @@ class _Fetch:
         return response
 
     def _respond_some(self, topics: list[_TopicResponse], found: _Found, leaders: set[int]) -> None:
-        """Append what the client must be told of some partitions, and note the leaders that it is told of."""
+        """Append what is new to the client about some partitions, and collect the leaders that it names."""
         session = self._session
         topic_key: bytes | str | None = None
         if topics:
@@ -598,7 +604,7 @@ class _Fetch:
                     self._note_sent(fetched, count)
 
     def _read_now(self, fetched: FetchedPartition, data: _PartitionData) -> _PartitionData:
-        """With its records as bytes where they are few; an error where they cannot be read."""
+        """Read small slices into bytes; an error if they cannot be read."""
         records = data.records
         if type(records) is FileSlice and len(records) <= READ_NOW_BYTES_MAX:
             try:
@@ -625,7 +631,7 @@ def _pieces(items: list[_T]) -> Iterator[list[_T]]:
 
 
 def _merge(found: _Found, at_end: _AtEnd) -> _Found:
-    """Put the partitions that have nothing new back where the request has them."""
+    """Insert the partitions without news where the request has them."""
     merged: _Found = []
     done = 0
     for place, fetched in at_end:
@@ -639,7 +645,7 @@ def _merge(found: _Found, at_end: _AtEnd) -> _Found:
 
 
 def _in_order(found: _Found) -> _Found:
-    """The order of the answer: that of the request, with partitions that the cluster does not know last."""
+    """The order of the response: that of the request, with unknown partitions last."""
     if all(data.error_code not in _UNKNOWN for _, data in found):
         return found
     return sorted(found, key=lambda one: one[1].error_code in _UNKNOWN)
@@ -661,7 +667,7 @@ def _data_of(log: Log, fetched: FetchedPartition) -> _PartitionData:
 
 
 def _diverges(log: Log, fetched: FetchedPartition, data: _PartitionData) -> bool:
-    """Whether the fetcher's log and this one differ before its offset; if so, say where (v12)."""
+    """Whether the fetcher's log diverges from this one below its offset; if so, set the epoch (v12)."""
     epoch, end_offset = log.end_offset_for_epoch(fetched.last_fetched_epoch)
     if end_offset < 0:
         raise OffsetOutOfRange(
@@ -680,7 +686,7 @@ def _diverges(log: Log, fetched: FetchedPartition, data: _PartitionData) -> bool
 
 
 def is_news(fetched: FetchedPartition, data: _PartitionData, count: int, is_incremental: bool) -> bool:
-    """Whether the client must be told about a partition, and note that it was."""
+    """Whether a partition has news for the client, and note that it was sent."""
     is_news = (
         count > 0
         or data.error_code != 0

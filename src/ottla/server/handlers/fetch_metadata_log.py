@@ -1,9 +1,9 @@
 """Fetch (1) on controller listeners, versions 4 to 18: brokers and controllers read the metadata log.
 
-It asks of partition 0 of `__cluster_metadata` alone, by name or, from version 13, by id. The leader answers
-with records, uncommitted ones too, and with its high watermark; or with the epoch at which the logs part, or
-the snapshot to load first. With nothing new it waits for `max_wait_ms`. Anyone else, or a wrong epoch, gets
-an error with the leader as it is known here; v17 says where that is; v18 wakes for a new high watermark.
+It serves only partition 0 of `__cluster_metadata`, by name or, from version 13, by id. The leader returns
+records, including uncommitted ones, and its high watermark; or the epoch at which the logs diverge, or the
+snapshot to load first. Without news it waits for `max_wait_ms`. Any other node, or a wrong epoch, gets an
+error with the leader that this node knows; v17 adds its endpoints; v18 also wakes for a new high watermark.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> Fe
 
 
 def _wanted(request: FetchRequest, version: int) -> FetchRequest.FetchPartition | None:
-    """The one partition that can be fetched here."""
+    """The only partition that can be fetched here."""
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
         return None
     topic = request.topics[0]
@@ -79,7 +79,7 @@ class _Fetch:
         self._pending = PendingResponse()
 
     def collect(self) -> _PartitionData:
-        """What can be said now."""
+        """The response at this moment."""
         quorum, wanted = self._broker.quorum, self._wanted
         driver, replica = quorum.driver, quorum.driver.replica
         if not driver.journal.is_open:
@@ -125,7 +125,7 @@ class _Fetch:
         )
 
     def wait(self) -> PendingResponse:
-        """Answer when there is something to tell, or when the time is over."""
+        """Answer when there is news, or at the deadline."""
         loop = asyncio.get_running_loop()
         self._pending.watch(self._broker.quorum.progress, self._try_again)
         self._pending.timer = loop.call_later(self._request.max_wait_ms / 1000, self._at_deadline)

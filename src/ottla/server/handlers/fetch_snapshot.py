@@ -1,8 +1,8 @@
 """FetchSnapshot (59), versions 0 to 1, on controller listeners.
 
-A replica that is too far behind loads a snapshot of the leader's, piece by piece: `position` says where the
-piece begins, `size` how long the whole is. SNAPSHOT_NOT_FOUND where it is gone by now, POSITION_OUT_OF_RANGE
-after its end. v1 says where the leader is reached, and knows directory ids.
+A replica that is too far behind loads a snapshot of the leader in chunks: `position` is the start of the
+chunk, `size` the length of the snapshot. SNAPSHOT_NOT_FOUND if it has been deleted, POSITION_OUT_OF_RANGE
+beyond its end. v1 contains the leader's endpoints and directory ids.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """FindCoordinator (10), versions 0 to 6.
 
-Names the broker that leads the partition which keeps a group's or a transactional id's state. While the
-internal topic is missing it is made, and the answer is COORDINATOR_NOT_AVAILABLE: ask again. v1 adds the
-kind of key; v4 asks for several keys at once. Share groups (v6, kind 2) are not served: INVALID_REQUEST.
+Returns the leader of the partition that stores the state of a group or a transactional id. If the internal
+topic is missing, it is created, and the response is COORDINATOR_NOT_AVAILABLE: retry. v1 adds the kind of
+key; v4 takes several keys. Share groups (v6, kind 2) are not supported: INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _find(broker: Broker, key_type: int, key: str, listener: str) -> _Coordinato
 
 
 def _leader(broker: Broker, key_type: int, key: str) -> int:
-    """The broker that leads the key's partition; -1 if none does now."""
+    """The leader of the key's partition; -1 if there is none now."""
     if key_type not in _TOPICS:
         raise InvalidRequest(f"Unsupported coordinator key type {key_type}.")
     name = _TOPICS[key_type]

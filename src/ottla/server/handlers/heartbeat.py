@@ -1,8 +1,8 @@
 """Heartbeat (12), versions 0 to 4.
 
-A member of a classic group shows that it lives, and learns that it has to join again
-(REBALANCE_IN_PROGRESS). While the group is still being loaded nobody is told anything: its session begins
-when it is loaded. v3 adds static members.
+A member of a classic group reports that it is alive, and learns whether it must rejoin
+(REBALANCE_IN_PROGRESS). While the group is loading, the response has no error: sessions start when it is
+loaded. v3 adds static members.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """IncrementalAlterConfigs (44), versions 0 to 1.
 
-Sets, removes, appends to and subtracts from single settings. What one broker can tell is checked here: that a
-resource and a key come once, that a value is there, that a broker's setting is one that can change while it
-runs. Loggers change here; everything else is decided by the controller and takes effect by its records.
-A resource that is refused leaves the others alone. `validate_only` checks and changes nothing.
+Sets, deletes, appends to and subtracts from single settings. The broker checks what it can: that a resource
+and a key occur once, that a value is present, that a broker setting can change at run time. It changes
+loggers itself; the controller decides everything else, which takes effect through its records. A rejected
+resource does not affect the others. `validate_only` checks and changes nothing.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ async def handle(
 def _settled(
     broker: Broker, request: IncrementalAlterConfigsRequest, *, is_at_controller: bool
 ) -> Steps[dict[int, KafkaError | None]]:
-    """The resources that the controller need not see, by their position: with an error, or done."""
+    """The resources that the controller need not process, by their position: failed, or done."""
     settled: dict[int, KafkaError | None] = {}
     if not is_at_controller:
         facts = yield from made_of(request.resources, _facts)
@@ -78,7 +78,7 @@ def _settled(
 
 
 def _settle(broker: Broker, resource: _Resource, validate_only: bool, *, is_at_controller: bool) -> bool:
-    """Check what this broker can check. True: the resource is done with, the controller need not see it."""
+    """Check what this broker can check. True: the controller need not process this resource."""
     changes = [(one.name, one.config_operation, one.value) for one in resource.configs]
     if resource.resource_type == ResourceType.BROKER_LOGGER:
         log_levels.alter(broker.node_id, resource.resource_name, changes, validate_only=validate_only)

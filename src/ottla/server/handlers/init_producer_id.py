@@ -1,10 +1,10 @@
 """InitProducerId (22), versions 0 to 6 (6 is not stable).
 
-Gives an idempotent producer a fresh id with epoch 0. A transactional producer asks the coordinator of its
-transactional id: it gets a new epoch, which fences whoever had the id before; while a transaction of that one
-is being aborted the answer is CONCURRENT_TRANSACTIONS, ask again. v3: a producer that goes on after an error
-names its id and epoch; naming only one of them is INVALID_REQUEST. Before v4 a fenced producer is told
-INVALID_PRODUCER_EPOCH. v6 has two-phase commit: no timeout, and a prepared transaction that is kept.
+An idempotent producer gets a new id with epoch 0. A transactional producer asks the coordinator of its
+transactional id: it gets a new epoch, which fences its predecessors; while a predecessor's transaction is
+being aborted, the response is CONCURRENT_TRANSACTIONS: retry. v3: a producer that recovers from an error
+sends its id and epoch; only one of them is INVALID_REQUEST. Before v4, a fenced producer gets
+INVALID_PRODUCER_EPOCH. v6 adds two-phase commit: no timeout, and a prepared transaction that is kept.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """JoinGroup (11), versions 0 to 9.
 
-A member of a classic group joins, and is answered once its generation begins. From v4 on a new member is told
-its id first (MEMBER_ID_REQUIRED) and joins with it; v5 adds static members, v9 tells a static leader that is
-back to keep the assignment. v0 has no rebalance timeout: its session timeout counts.
-
-The group decides on all protocols of a member in one turn of the loop, so a request may name `PROTOCOLS_MAX`.
+A member of a classic group joins; the response is sent when its generation begins. From v4 on, a new member
+first gets its id (MEMBER_ID_REQUIRED) and joins with it; v5 adds static members, v9 tells a static leader
+that has returned to keep the assignment. v0 has no rebalance timeout: its session timeout is used. The group
+processes all protocols of a member in one turn of the loop, so a request may contain at most `PROTOCOLS_MAX`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """LeaveGroup (13), versions 0 to 5.
 
-Members leave a classic group, or are taken out by their instance id. From v3 on one request names several
-members and each has its own error; before it names one, whose error is the error of the whole.
+Members leave a classic group, or are removed by their instance id. From v3 on, one request names several
+members, each with its own error; before, it names one, whose error is that of the whole.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def handle(
 
 
 def _failed(request: LeaveGroupRequest, error: KafkaError) -> LeaveGroupResponse:
-    """A group that is not there is told member by member."""
+    """A group that does not exist is an error of each member."""
     if not isinstance(error, UnknownMemberId):
         return LeaveGroupResponse(error_code=error.code)
     return LeaveGroupResponse(

@@ -1,8 +1,8 @@
 """ListConfigResources (74), versions 0 to 1.
 
-Answers which resources can have settings: topics, brokers and their loggers all of them, groups and client
-metrics subscriptions those that have some. v0 lists client metrics subscriptions only; v1 takes resource
-types, none meaning all; a type that the version does not have is UNSUPPORTED_VERSION.
+Returns the resources that can have settings: all topics, brokers and their loggers, and groups and client
+metrics subscriptions with settings. v0 lists only client metrics subscriptions; v1 takes resource types, none
+meaning all; a type that the version does not have is UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """ListGroups (16), versions 0 to 5.
 
-The groups that this node coordinates. v4 filters by state, v5 by type; case does not matter, and a name that
-nothing has matches nothing. While a partition is being loaded the list would be incomplete:
+Returns the groups that this node coordinates. v4 filters by state, v5 by type; case does not matter, and an
+unknown name matches nothing. While a partition is loading, the list would be incomplete:
 COORDINATOR_LOAD_IN_PROGRESS.
 """
 

@@ -1,14 +1,13 @@
 """ListOffsets (2), versions 1 to 11.
 
-Answers with an offset for a time: -1 the end that the asker may read (the high watermark, the last stable
-offset for read_committed, the log's end for a replica), -2 the earliest, -3 the record with the largest
-timestamp, -4 the earliest in the local log, -5 the latest in remote storage, -6 the earliest still to be
-copied there (both -1 without remote storage); a time: the first record that is not older. Nothing found:
-offset and timestamp -1 without an error.
-
-v2 isolation level; v4 leader epochs; v5 OFFSET_NOT_AVAILABLE, before it LEADER_NOT_AVAILABLE, while a new
-leader's high watermark has not reached its epoch; v7 adds time -3, v8 -4, v9 -5, v11 -6: earlier they are
-UNSUPPORTED_VERSION, as is any other negative time. A partition that is named twice is INVALID_REQUEST.
+Returns the offset for a timestamp: -1 the end that the client may read (the high watermark, the last stable
+offset for read_committed, the log end for a replica), -2 the earliest, -3 the record with the largest
+timestamp, -4 the earliest in the local log, -5 the latest in remote storage, -6 the earliest that is not in
+it yet (both -1 without remote storage); a time: the first record at or after it. Nothing found: offset and
+timestamp -1 without an error. v2 adds the isolation level; v4 leader epochs; v5 OFFSET_NOT_AVAILABLE, before
+it LEADER_NOT_AVAILABLE, while a new leader's high watermark has not reached its epoch; v7 adds timestamp -3,
+v8 -4, v9 -5, v11 -6: earlier they are UNSUPPORTED_VERSION, as is any other negative timestamp. A partition
+that is named twice is INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -59,14 +58,14 @@ READ_COMMITTED = 1
 
 _NOWHERE = TimestampOffset(-1, -1, None)
 _NOT_THERE = TimestampOffset(-1, 2**63 - 1, None)
-"""Behind every offset that anyone may see."""
+"""Beyond every visible offset."""
 
 _Asked = ListOffsetsRequest.ListOffsetsPartition
 _Answer = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 
 class _Later(NamedTuple):
-    """A partition whose search takes long, and the answer that it completes."""
+    """A partition whose search takes long, and the response that it completes."""
 
     topic: str
     asked: _Asked
@@ -109,7 +108,7 @@ async def _search_later(
     response: ListOffsetsResponse,
     later: list[_Later],
 ) -> ListOffsetsResponse:
-    """Look on another thread into batches that are too large to be looked into on the event loop."""
+    """Search batches on another thread that are too large for the event loop."""
     for topic, asked, answer in later:
         try:
             partition = hosted_partition(broker, topic, asked.partition_index)
@@ -137,8 +136,10 @@ def _answer(
     is_repeated: bool,
     searched: TimestampOffset | None = None,
 ) -> _Answer:
-    """One partition's answer. `searched`: what a search by time has found. TakesLong where there was none,
-    and it cannot be done here."""
+    """One partition's result. `searched`: the result of a search by timestamp.
+
+    TakesLong if there is none, and the search cannot run here.
+    """
     try:
         if is_repeated:
             raise InvalidRequest(
@@ -213,7 +214,7 @@ def _earliest(log: Log) -> TimestampOffset:
 
 
 def _search(broker: Broker, log: Log, time: int) -> TimestampOffset | None:
-    """The first record at or after a time, or the one with the largest; None: there is no such record."""
+    """The first record at or after a timestamp, or the one with the largest; None if there is none."""
     if time in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOWHERE
     first_offset = log.log_start_offset
@@ -226,7 +227,7 @@ def _search(broker: Broker, log: Log, time: int) -> TimestampOffset | None:
 
 
 def _next_search(broker: Broker, log: Log, time: int, first_offset: int) -> BatchSearch | None:
-    """The next batch to look into."""
+    """The next batch to search."""
     try:
         if time != MAX_TIMESTAMP:
             return log.batch_for_timestamp(time, first_offset)
@@ -236,7 +237,7 @@ def _next_search(broker: Broker, log: Log, time: int, first_offset: int) -> Batc
 
 
 def _check_watermark(partition: Partition, log: Log) -> None:
-    """Refuse while a new leader does not know yet how far its followers are: the offset could go back."""
+    """Raise while a new leader does not know its followers' progress yet: the offset could decrease."""
     if log.epochs.latest_epoch != partition.leader_epoch:
         return
     epoch_start = log.epochs.entries[-1].start_offset

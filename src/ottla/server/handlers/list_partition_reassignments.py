@@ -1,7 +1,6 @@
 """ListPartitionReassignments (46), version 0.
 
-Answers which partitions are on their way to other brokers: of those that are named, or of all where the list
-is null.
+Returns the reassignments in progress: of the named partitions, or of all if the list is null.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """ListTransactions (66), versions 0 to 2.
 
-The transactional ids whose coordinator is this node. They can be chosen by state and producer id, from v1 on
-by how long their transaction runs, from v2 on by an expression over the id. States that do not exist are
-named in the answer. While a partition is being loaded: COORDINATOR_LOAD_IN_PROGRESS.
+Returns the transactional ids whose coordinator is this node, filtered by state and producer id, from v1 on by
+the duration of their transaction, from v2 on by a pattern for the id. The response names unknown states.
+While a partition is loading: COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The loggers of this node as Kafka's tools see them: the resource BROKER_LOGGER of the config APIs.
+"""The loggers of this node in Kafka's format: the resource BROKER_LOGGER of the config APIs.
 
-Levels have Kafka's names. They belong to the running process: nothing of them is kept over a restart.
+Levels have Kafka's names. They apply to the running process and do not survive a restart.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def levels() -> dict[str, str]:
 
 
 def alter(node_id: int, resource_name: str, changes: Iterable[LevelChange], *, validate_only: bool) -> None:
-    """Change levels: all of the changes, or none if one of them is refused."""
+    """Change levels: all of the changes, or none if one is rejected."""
     try:
         asked_id = int(resource_name)
     except ValueError:
@@ -80,7 +80,7 @@ def _check(change: LevelChange) -> None:
 
 
 def _name_of(level: int) -> str:
-    """The name of the highest of Kafka's levels that is not above a level of Python's."""
+    """The name of the highest of Kafka's levels at or below a level of Python's."""
     for name, number in reversed(_LEVELS.items()):
         if level >= number:
             return name

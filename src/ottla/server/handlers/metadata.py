@@ -1,14 +1,13 @@
 """Metadata (3), versions 0 to 13.
 
-Answers who is in the cluster and who leads what: of the topics that are named (or, from v12, given by id),
-of all where the list is null (v0: empty). A topic that is not there is made where the client allows it and
-`auto.create.topics.enable` is set; the answer still says UNKNOWN_TOPIC_OR_PARTITION, the client asks again.
-The controller named is any live broker: each takes requests to the controller.
-
-v0 leaves replicas on dead brokers out and says REPLICA_NOT_AVAILABLE; v4 `allow_auto_topic_creation`;
-v5 offline replicas; v6 LISTENER_NOT_FOUND where the leader has no endpoint on this listener (before:
-LEADER_NOT_AVAILABLE); v7 leader epochs; v8 authorized operations (the cluster's up to v10); v10 topic ids in
-the answer; v12 topic ids in the request; v13 an error code for the whole.
+Returns the brokers and the partitions with their leaders: of the named topics (or, from v12, those given by
+id), of all if the list is null (v0: empty). A topic that does not exist is created if the client allows it
+and `auto.create.topics.enable` is set; the response is still UNKNOWN_TOPIC_OR_PARTITION, and the client
+retries. Any live broker is named as controller: each forwards requests to it. v0 omits replicas on dead
+brokers and returns REPLICA_NOT_AVAILABLE; v4 `allow_auto_topic_creation`; v5 offline replicas; v6
+LISTENER_NOT_FOUND if the leader has no endpoint on this listener (before: LEADER_NOT_AVAILABLE); v7 leader
+epochs; v8 authorized operations (the cluster's up to v10); v10 topic ids in the response; v12 topic ids in
+the request; v13 an error code for the whole.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def handle(broker: Broker, request: MetadataRequest, context: RequestContext) ->
 
 
 def _refused(request: MetadataRequest) -> MetadataResponse:
-    """The answer to topic ids, or a topic without a name, in a version that has no ids yet."""
+    """The response to topic ids, or a topic without a name, in a version without ids."""
     code = ErrorCode.INVALID_REQUEST
     return MetadataResponse(
         error_code=code,
@@ -106,7 +105,7 @@ def _asked(
     reach: Reach,
     version: int,
 ) -> Steps[list[_Topic]]:
-    """The topics of the request, each once. Where one is given by id, only ids count, as in Kafka."""
+    """The topics of the request, each once. If one is given by id, only ids count, as in Kafka."""
     ids = {topic.topic_id: None for topic in asked if topic.topic_id != uuid.ZERO}
     known: list[Topic] = []
     if ids:
@@ -136,7 +135,7 @@ def _asked(
 
 
 def _missing(broker: Broker, names: list[str], *, may_create: bool) -> Steps[list[_Topic]]:
-    """What to say of topics that do not exist; those with a proper name are made if that is allowed."""
+    """The errors of topics that do not exist; valid names are created if that is allowed."""
     answers = []
     creatable = []
     for name in names:

@@ -1,8 +1,8 @@
 """OffsetCommit (8), versions 2 to 10.
 
-Keeps how far a group has read. Topics come by name, from v10 on by id. Partitions that do not exist are
-answered here (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID); the others are for the group's coordinator.
-v2 to v4 may say how long the offset is kept, v6 adds leader epochs, v7 static members.
+Commits offsets of a group. Topics are given by name, from v10 on by id. Partitions that do not exist are
+rejected here (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID); the group's coordinator handles the others. v2
+to v4 may contain a retention time, v6 adds leader epochs, v7 static members.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def handle(
 
 
 def _known_part(broker: Broker, topic: _AskedTopic, by_id: bool, refused: list[_Topic]) -> _AskedTopic | None:
-    """The partitions of a topic that exist, with its name and its id; the others are refused."""
+    """The existing partitions of a topic, with its name and its id; the others are rejected."""
     if by_id:
         known = broker.image.topics.get(topic.topic_id)
         missing = ErrorCode.UNKNOWN_TOPIC_ID

@@ -1,4 +1,4 @@
-"""What the APIs that change offsets share: partitions that do not exist, and one answer out of two."""
+"""Helpers of the APIs that change offsets: reject partitions that do not exist, and merge two responses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ T = TypeVar("T", bound=_Topic)
 
 
 def split(partitions: list[P], known: Container[int]) -> tuple[list[P], list[P]]:
-    """(those that exist, those that do not)."""
+    """(existing ones, missing ones)."""
     unknown = [asked for asked in partitions if asked.partition_index not in known]
     if not unknown:
         return partitions, unknown
@@ -39,9 +39,9 @@ def split(partitions: list[P], known: Container[int]) -> tuple[list[P], list[P]]
 
 
 def in_parts(topics: list[T]) -> Steps[list[list[T]]]:
-    """The topics in parts that have some hundred partitions each: one decision of a coordinator's for each.
+    """Split the topics into parts of some hundred partitions: one decision of a coordinator each.
 
-    The partitions of a large topic come in several parts, and with them a copy of the topic.
+    The partitions of a large topic are in several parts, each with a copy of the topic.
     """
     parts: list[list[T]] = []
     room = 0
@@ -63,7 +63,7 @@ def in_parts(topics: list[T]) -> Steps[list[list[T]]]:
 
 
 def rejoined(parts: list[list[T]], key: Callable[[T], Hashable]) -> list[T]:
-    """The topics of all parts; one whose partitions came in several parts is one topic again."""
+    """Merge the topics of all parts; one whose partitions are in several parts becomes one topic again."""
     topics: list[T] = []
     for part in parts:
         rest = part
@@ -79,7 +79,7 @@ def commit_bytes(
     topics: Iterable[OffsetCommitRequest.OffsetCommitRequestTopic]
     | Iterable[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic],
 ) -> Steps[int]:
-    """How many bytes the records of a commit have at least."""
+    """The minimum size of the records of a commit, in bytes."""
     size = 0
     for topic in topics:
         each = RECORD_BYTES_MIN + len(group_id) + len(topic.name)
@@ -90,7 +90,7 @@ def commit_bytes(
 
 
 def check_commit_bytes(broker: Broker, group_id: str, size: int) -> None:
-    """Refuse a commit that could not be written as one batch, as Kafka does."""
+    """Reject a commit that does not fit into one batch, as Kafka does."""
     coordinator = broker.groups.coordinator
     log = coordinator.active(coordinator.partition_for(group_id)).partition.log
     if log is not None and size > log.config.max_message_bytes:
@@ -101,9 +101,9 @@ def check_commit_bytes(broker: Broker, group_id: str, size: int) -> None:
 
 
 def merged(refused: list[T], answered: list[T], key: Callable[[T], Hashable]) -> list[T]:
-    """One entry for each topic: what was refused here, then what the coordinator said.
+    """One entry per topic: what was rejected here, then the coordinator's result.
 
-    Where nothing was refused the coordinator's answer stays as it is, a topic that was named twice twice.
+    If nothing was rejected, the coordinator's response stays as it is, with duplicate topics.
     """
     if not refused:
         return answered

@@ -1,8 +1,8 @@
 """OffsetDelete (47), version 0.
 
-Forgets committed offsets of a group, except those of topics that its members read
-(GROUP_SUBSCRIBED_TO_TOPIC). Partitions that do not exist are answered here (UNKNOWN_TOPIC_OR_PARTITION); an
-error of the whole group is the only thing in its answer.
+Deletes committed offsets of a group, except those of topics that its members subscribe to
+(GROUP_SUBSCRIBED_TO_TOPIC). Partitions that do not exist are rejected here (UNKNOWN_TOPIC_OR_PARTITION); a
+response with an error of the whole group contains nothing else.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def handle(
 
 
 def _known_part(broker: Broker, topic: _AskedTopic, refused: list[_Topic]) -> _AskedTopic | None:
-    """The partitions of a topic that exist; the others are refused."""
+    """The existing partitions of a topic; the others are rejected."""
     known = broker.image.topics_by_name.get(topic.name)
     topic.partitions, unknown = split(topic.partitions, () if known is None else known.partitions)
     if unknown or known is None:

@@ -1,9 +1,9 @@
 """OffsetFetch (9), versions 1 to 10.
 
-How far groups have read: some partitions, or all that have an offset (v2: no topics named). v8 asks for
-several groups at once, v7 for stable offsets only, v9 as a member with its epoch, v10 by topic id. A
-partition without an offset has -1 and no error, as has every partition of a group that is not there. Where
-much is named more than once, each group and each partition is answered once.
+Returns committed offsets of groups: of some partitions, or of all that have one (v2: no topics named). v8
+takes several groups, v7 only stable offsets, v9 a member with its epoch, v10 topic ids. A partition without
+an offset has -1 and no error, as has every partition of a group that does not exist. If many are named more
+than once, each group and each partition is returned once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _Topic = OffsetFetchResponse.OffsetFetchResponseTopics
 _Partition = OffsetFetchResponse.OffsetFetchResponsePartitions
 
 _Found = _Group | tuple["FoundOffsets", list[_Topic]]
-"""Why a group cannot be answered for; or its offsets, and the topics that are refused."""
+"""The error of a group; or its offsets, and the rejected topics."""
 
 
 def handle(
@@ -59,9 +59,9 @@ def handle(
 
 
 def _merged(groups: list[_AskedGroup]) -> Steps[list[_AskedGroup]]:
-    """The groups as they are; or each group, topic and partition once, where many are repeated.
+    """The groups unchanged; or each group, topic and partition once, if many are repeated.
 
-    A group that is named several times, as different members, is then asked for as the first of them.
+    A group that is named several times, with different members, is requested as the first of them.
     """
     repeats = 0
     found: dict[str, _AskedGroup] = {}
@@ -147,7 +147,7 @@ def _fetch(
 
 
 def _named(broker: Broker, topics: list[_AskedTopic], refused: list[_Topic]) -> Steps[list[_AskedTopic]]:
-    """Topics that are known by their ids, with their names."""
+    """Topics given by id, with their names."""
     named = []
     for topic in topics:
         known = broker.image.topics.get(topic.topic_id)
@@ -161,7 +161,7 @@ def _named(broker: Broker, topics: list[_AskedTopic], refused: list[_Topic]) -> 
 
 
 def _identified(broker: Broker, topics: list[_Topic]) -> list[_Topic]:
-    """With their ids: a topic that is gone has none, and cannot be in the answer."""
+    """Topics with their ids: a deleted topic has none, and cannot be in the response."""
     identified = []
     for topic in topics:
         known = broker.image.topics_by_name.get(topic.name)
@@ -191,7 +191,7 @@ def _refused(topic: _AskedTopic, code: int) -> _Topic:
 
 
 def _of_one_group(group: _Group) -> Steps[OffsetFetchResponse]:
-    """The form of the versions that know one group."""
+    """The response of the versions with one group."""
     response = OffsetFetchResponse(error_code=group.error_code)
     for topic in group.topics:
         found = OffsetFetchResponse.OffsetFetchResponseTopic(name=topic.name)

@@ -1,8 +1,8 @@
 """OffsetForLeaderEpoch (23), versions 2 to 4.
 
-Answers where an epoch ended in this leader's log: the largest epoch that is not larger than the one asked
-for, and the offset after its last record. With it a follower or a consumer finds where its log and the
-leader's part. Epoch and offset are -1 where the log knows no such epoch.
+Returns the end of an epoch in this leader's log: the largest epoch up to the requested one, and the offset
+after its last record. A follower or a consumer uses it to find where its log and the leader's diverge. Epoch
+and offset are -1 if the log has no such epoch.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Produce (0), versions 3 to 13.
 
-Appends each partition's batch and answers with the offset it got. acks=0: no answer, and a failure closes
-the connection so that the producer notices; acks=1: once it is in this leader's log; acks=-1: once all
-in-sync replicas have it. A topic with `flush.messages` is flushed before anybody is told.
+Appends each partition's batch and returns its offset. acks=0: no response, and a failure closes the
+connection so that the producer notices; acks=1: once it is in this leader's log; acks=-1: once all in-sync
+replicas have it. A topic with `flush.messages` is flushed before the response. v13 names topics by id; v10
+adds the current leader to NOT_LEADER_OR_FOLLOWER; v8 record errors; v7 zstd. Transactional batches are first
+verified with the coordinator: see `produce_transactional`.
 
-v13 names topics by id; v10 adds the current leader to NOT_LEADER_OR_FOLLOWER; v8 record errors; v7 zstd.
-What is written in a transaction is verified with its coordinator first: see `produce_transactional`. The
-records of the request may lie in a buffer that is used again after `handle` returns: they are written to the
-log before that, or copied. No request holds the event loop for long: see `_Appending`.
+The records of the request may be in a buffer that is reused after `handle` returns: before that they are
+appended to the log, or copied. No request holds the event loop for long: see `_Appending`.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ if TYPE_CHECKING:
 KEY = 0
 LEADER_HINT_VERSION = 10
 PARTITIONS_AT_ONCE = 1000
-"""A request with more is checked in steps."""
+"""A request with more partitions is checked in steps."""
 ADMIN_CLIENT_ID = "__admin_client"
-"""The one client that may write to internal topics."""
+"""The only client that may write to internal topics."""
 
 _FLAGS_AT = ATTRIBUTES_POSITION + 1
 _WITHOUT_LOG_START = (
@@ -77,13 +77,13 @@ _WITHOUT_LOG_START = (
 _NONE: Mapping[tuple[str, int], Any] = {}
 
 _Check: TypeAlias = Callable[[], Callable[[], CheckedBatch]]
-"""Gives the work for another thread, when its turn has come."""
+"""Returns the work for another thread, when its turn has come."""
 
 _PartitionResponse = ProduceResponse.PartitionProduceResponse
 _TopicResponse = ProduceResponse.TopicProduceResponse
 
 _Unacknowledged: TypeAlias = Append[_PartitionResponse]
-"""A batch that is in the leader's log and not yet acknowledged, with the part of the response about it."""
+"""A batch that is in the leader's log and not yet acknowledged, with its part of the response."""
 
 
 def handle(
@@ -132,16 +132,16 @@ def append_all(
     refusals: Refusals = _NONE,
     guards: Guards = _NONE,
 ) -> ProduceResponse | PendingResponse | None:
-    """Append each partition's batch. `refusal` stands for all of them; `refusals` for some."""
+    """Append each partition's batch. `refusal` is an error of all of them; `refusals` of some."""
     return _Appending(broker, request, context, refusal, refusals, guards).start()
 
 
 class _Appending:
     """The appends of one request.
 
-    Nearly always all are done when `start` returns. A request that would hold the event loop goes on later:
-    with its next partitions in other turns of the loop, and with a batch that is too large to be checked on
-    the loop once another thread has checked it. Its connection is held until then, so that no later request
+    Nearly always all are done when `start` returns. A request that would hold the event loop continues later:
+    with its next partitions in other turns of the loop, and with a batch that is too large to be validated on
+    the loop once another thread has validated it. Its connection is held until then, so that no later request
     overtakes it.
     """
 
@@ -238,8 +238,9 @@ class _Appending:
         return await completion_of(outcome) if isinstance(outcome, PendingResponse) else outcome
 
     def _append_in_turn(self) -> Generator[_Check | None, CheckedBatch | None, None]:
-        """Append each batch. It yields None where the time is up, and the check of a batch that takes long,
-        whose outcome is to be sent."""
+        """Append each batch. Yields None when the time slice is over, and the validation of a batch that
+        takes long, whose outcome is to be sent back.
+        """
         request, version = self._request, self._context.version
         acks = request.acks
         now_ms = self._broker.clock.now_ms()
@@ -275,7 +276,7 @@ class _Appending:
     def _check_asked(
         self, topic: ProduceRequest.TopicProduceData, data: ProduceRequest.PartitionProduceData
     ) -> tuple[Partition, VerificationGuard | None]:
-        """The partition that is to append; KafkaError if it may not."""
+        """The partition to append to; KafkaError if that is not allowed."""
         broker, version = self._broker, self._context.version
         if self._refusal is not None:
             raise self._refusal
@@ -298,8 +299,11 @@ class _Appending:
         guard: VerificationGuard | None,
         now_ms: int,
     ) -> Generator[_Check | None, CheckedBatch | None, tuple[Partition, Appended]]:
-        """Append a batch that another thread checks first. Meanwhile all may have changed: a topic
-        that was deleted and created again has another partition, which is returned with what it appended."""
+        """Append a batch that another thread validates first.
+
+        Meanwhile anything may change: a topic that was deleted and recreated has another partition, which is
+        returned with the result of the append.
+        """
         while True:
             log = partition.leader_log()
 
@@ -333,7 +337,7 @@ class _Appending:
         return written
 
     def _finish(self) -> ProduceResponse | PendingResponse | None:
-        """The response, once each partition has been asked: now, or when all replicas have the records."""
+        """The response, once each partition has appended: now, or when all replicas have the records."""
         broker, context, acks = self._broker, self._context, self._request.acks
         response = ProduceResponse(responses=self._topics)
         if self._first_error is not None and context.version >= LEADER_HINT_VERSION:
@@ -346,9 +350,9 @@ class _Appending:
 
 
 def keep_records(connection: Connection, topics: list[ProduceRequest.TopicProduceData]) -> int:
-    """Copy what is appended later: its buffer is used again. How many bytes that takes.
+    """Copy what is appended later, since its buffer is reused; returns the number of bytes copied.
 
-    All records of a request lie in one frame, or have been copied: if one needs no copy, none does.
+    All records of a request are in one frame, or have been copied: if one needs no copy, none does.
     """
     kept = 0
     for topic in topics:
@@ -362,7 +366,7 @@ def keep_records(connection: Connection, topics: list[ProduceRequest.TopicProduc
 
 
 def _too_large_for_internal(partition: Partition) -> MessageTooLarge:
-    """Whoever loads an internal topic does so on the event loop."""
+    """Reject a batch that is too large for an internal topic: its readers decompress it on the event loop."""
     return MessageTooLarge(
         f"Records for internal topic {partition.topic} must not exceed {BYTES_AT_ONCE} bytes decompressed."
     )
@@ -383,7 +387,7 @@ def _hosted(broker: Broker, topic: ProduceRequest.TopicProduceData, index: int, 
 def _leaders_of(
     broker: Broker, topics: list[_TopicResponse], listener: str
 ) -> list[ProduceResponse.NodeEndpoint]:
-    """Where the leaders are reached that the answers name."""
+    """The endpoints of the leaders that the responses name."""
     leaders = {
         answer.current_leader.leader_id
         for topic in topics
@@ -394,7 +398,7 @@ def _leaders_of(
 
 
 def _refusal_of_all(request: ProduceRequest) -> Steps[KafkaError | None]:
-    """Why nothing of the request may be written; None where there is no such reason."""
+    """The error of the whole request; None if there is none."""
     if not -1 <= request.acks <= 1:
         return InvalidRequiredAcks(f"acks is {request.acks}; it must be -1 (all), 0 or 1.")
     if request.transactional_id is None:
@@ -448,7 +452,7 @@ def _failed(
     error: KafkaError,
     version: int,
 ) -> _PartitionResponse:
-    """The answer for one partition. `asked`: the one that was to append, if it came to that."""
+    """The error response of one partition. `asked`: the partition, if it was found."""
     log = asked.log if asked is not None and not isinstance(error, _WITHOUT_LOG_START) else None
     failed = _PartitionResponse(
         index=index,
@@ -531,20 +535,20 @@ def _acknowledge(
 
 
 def _flush_outcome(append: _Unacknowledged, flush: asyncio.Future[bool]) -> ErrorCode:
-    """What to tell the producer of a batch whose flush has ended."""
+    """The outcome of a batch whose flush has ended."""
     is_flushed = not flush.cancelled() and flush.exception() is None and flush.result()
     return _outcome_if_kept(append) if is_flushed else ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def _outcome_if_kept(append: _Unacknowledged) -> ErrorCode:
-    """What to tell the producer of a flushed batch: its log may be offline, or another node lead, by now."""
+    """The outcome of a flushed batch: its log may be offline, or another node the leader, by now."""
     if append.partition.log is None:
         return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NONE if append.partition.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def _close_if_failed(append: _Unacknowledged, context: RequestContext, flush: asyncio.Future[bool]) -> None:
-    """A producer with acks=0 gets no response: a closed connection is all that it can notice."""
+    """A producer with acks=0 gets no response: it notices only a closed connection."""
     if _flush_outcome(append, flush):
         context.connection.close(f"its records for {append.partition!r} could not be flushed")
 
@@ -552,7 +556,7 @@ def _close_if_failed(append: _Unacknowledged, context: RequestContext, flush: as
 def _name_leaders(
     broker: Broker, response: ProduceResponse, waiting: list[_Unacknowledged], context: RequestContext
 ) -> None:
-    """Name the current leader of each partition that this node led when the batch came."""
+    """Name the current leader of each partition that this node led when the batch arrived."""
     if context.version < LEADER_HINT_VERSION:
         return
     are_elsewhere = False

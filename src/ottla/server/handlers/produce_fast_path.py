@@ -1,9 +1,8 @@
-"""The produce request that nearly all are: one batch for one partition, answered at once.
+"""The fast path of the most common produce request: one batch for one partition, answered at once.
 
-It is read and answered without message objects, which is 40% of what the general way costs a small request.
-Two rules keep it right. It only knows success: whatever it does not expect, or is refused, it leaves to
-`produce.handle` by returning None, with nothing changed. And its bytes are those of the general way: a test
-sends the same requests both ways.
+It reads and answers the frame without message objects, which are 40% of the cost of a small request. Two
+rules keep it correct. It handles only success: in any other case it changes nothing and returns None, and
+`produce.handle` runs. And its response has the same bytes: a test sends the same requests both ways.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ Express = Callable[["Broker", memoryview, int, int], bytes | None]
 
 
 def express(version: int) -> Express | None:
-    """`way(broker, frame, position of the body, correlation id)`: the answer's frame, or None."""
+    """`way(broker, frame, position of the body, correlation id)`: the response frame, or None."""
     if version == BY_ID_VERSION:
         return _by_id
     if version in BY_NAME_VERSIONS:
@@ -97,7 +96,7 @@ def _by_name(broker: Broker, frame: memoryview, position: int, correlation_id: i
 def _append(
     broker: Broker, partition: Partition, frame: memoryview, position: int, acks: int
 ) -> tuple[int, int, int] | None:
-    """Append the batch at `position`, with which the request must end: (offset, append time, log start)."""
+    """Append the batch at `position`, which must end the request: (offset, append time, log start)."""
     size, position = read_unsigned_varint(frame, position)
     end = position + size - 1
     log = partition.log

@@ -1,9 +1,9 @@
-"""Produce with a transactional id: the coordinator has its say before anything is appended.
+"""Produce with a transactional id: the coordinator verifies partitions before anything is appended.
 
-Up to v11 producers add partitions to their transaction themselves, and the first batch for each is verified;
-from v12 on this broker adds them. A partition that may not be written to gets an error that its client knows
-how to take: what may pass is NOT_ENOUGH_REPLICAS (it sends the batch again, without asking for metadata). v11
-knows TRANSACTION_ABORTABLE. A transaction that is open in its partition already is not asked about again.
+Up to v11, producers add partitions to their transaction themselves, and the first batch for each is verified;
+from v12 on this broker adds them. A partition that may not be written to gets an error that its client can
+handle: a temporary one is NOT_ENOUGH_REPLICAS (it retries the batch, without refreshing metadata). v11
+supports TRANSACTION_ABORTABLE. A transaction that is already open in its partition is not verified again.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def verify_and_append(
 ) -> Steps[ProduceResponse | PendingResponse | None]:
     """The response, now or later.
 
-    What is behind a request on its connection waits until the request is appended, or has gone to another
-    thread for that: so no batch overtakes another one, and what waits is charged to the memory of requests.
+    Later requests on its connection wait until this one is appended, or passed to another thread for that: so
+    no batch overtakes another, and the waiting requests count in the request memory.
     """
     try:
         writing = yield from _writing(broker, request, context.version)
@@ -76,7 +76,7 @@ def verify_and_append(
 
 
 def _writing(broker: Broker, request: ProduceRequest, version: int) -> Steps[Writing | None]:
-    """What is to be written in a transaction; None where nothing is.
+    """The transactional write in a request; None if there is none.
 
     InvalidProducerIdMapping: by more than one producer.
     """

@@ -1,4 +1,4 @@
-"""What the requests of the metadata quorum share: whom they name, and where the leader is reached."""
+"""Helpers of the requests of the metadata quorum: their receiver, and the leader's endpoints."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Topic(Protocol[_P]):
 
 
 def is_of_this_cluster(broker: Broker, cluster_id: str | None) -> bool:
-    """Whether a request is meant for this cluster; one that names none is."""
+    """Whether a request is for this cluster; one without a cluster id is."""
     return cluster_id is None or cluster_id == broker.cluster_id
 
 
 def only_partition(topics: Sequence[Topic[_P]]) -> _P | None:
-    """The partition of a request that asks of the metadata log and of nothing else; else None."""
+    """The partition of a request that names only the metadata log; else None."""
     if len(topics) != 1 or topics[0].topic_name != TOPIC or len(topics[0].partitions) != 1:
         return None
     partition = topics[0].partitions[0]
@@ -48,9 +48,9 @@ def only_partition(topics: Sequence[Topic[_P]]) -> _P | None:
 
 
 async def asked_replica(broker: Broker, request: Request) -> Answer | None:
-    """What this node's replica says to another; None where its log has failed.
+    """The answer of this node's replica; None if its log has failed.
 
-    Such a node is going down, and what it says cannot be on disk: the connection ends without an answer.
+    Such a node is shutting down, and its answer cannot be on disk: the connection closes without a response.
     """
     try:
         return await broker.quorum.driver.answer(request)
@@ -59,7 +59,7 @@ async def asked_replica(broker: Broker, request: Request) -> Answer | None:
 
 
 def receiver_of(voter_id: int, directory_id: bytes) -> ReplicaKey | None:
-    """Whom a request says that it is for; None if it does not."""
+    """The receiver that a request names; None if it names none."""
     return None if voter_id < 0 else ReplicaKey(voter_id, directory_id)
 
 
@@ -72,14 +72,14 @@ class _Endpoint(Protocol):
 def learn_endpoints(
     broker: Broker, context: RequestContext, leader_id: int, endpoints: Sequence[_Endpoint]
 ) -> None:
-    """Keep where a leader says that it is reached, on the listener by which controllers talk."""
+    """Store the endpoint that a leader reports on the controller listener."""
     for endpoint in endpoints:
         if endpoint.name == context.listener:
             broker.quorum.learn_address(leader_id, endpoint.host, endpoint.port)
 
 
 def voter_changes(broker: Broker) -> VoterChanges:
-    """The maker of changes where a controller runs; on a broker a request is here that was not handed on."""
+    """The voter changes of a controller; on a broker, the request was not forwarded."""
     changes = broker.quorum.voter_changes
     if changes is None:
         raise VoterChangeRefused(ErrorCode.REQUEST_TIMED_OUT, "The active controller did not answer in time.")
@@ -95,7 +95,7 @@ class VoterRequest(Protocol):
 
 
 def change_asked_for(broker: Broker, request: VoterRequest, verb: str) -> tuple[VoterChanges, ReplicaKey]:
-    """Who makes a change, and whom it is about; VoterChangeRefused where the request cannot be right."""
+    """The voter changes and the voter of a request; VoterChangeRefused if the request is invalid."""
     if not is_of_this_cluster(broker, request.cluster_id):
         raise VoterChangeRefused(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
@@ -116,7 +116,7 @@ def replica_of(broker: Broker) -> Replica:
 def leader_endpoints(
     broker: Broker, context: RequestContext, node_class: Callable[..., _Node]
 ) -> list[_Node]:
-    """Where the leader is reached on the listener that the request came by, as the response's own class."""
+    """The leader's endpoint on the listener of the request, in the response's own class."""
     replica = replica_of(broker)
     leader_id = replica.leader_id
     voter = replica.local if leader_id == replica.local.key.id else replica.voters.last.get(leader_id)

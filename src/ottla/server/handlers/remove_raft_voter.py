@@ -1,8 +1,8 @@
 """RemoveRaftVoter (81), version 0.
 
-Lets a voter of the metadata quorum, named by its id and its directory, vote no more. A leader that removes
-itself resigns once that is committed. VOTER_NOT_FOUND if there is no such voter or it is the last one,
-UNSUPPORTED_VERSION in a static quorum, REQUEST_TIMED_OUT while another change is under way.
+Removes a voter, given by its id and directory, from the metadata quorum. A leader that removes itself resigns
+once that is committed. VOTER_NOT_FOUND if there is no such voter or it is the last one, UNSUPPORTED_VERSION
+in a static quorum, REQUEST_TIMED_OUT while another change is in progress.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """SaslAuthenticate (36), versions 0 to 2.
 
-A token of a login, which no listener of a node asks for: ILLEGAL_SASL_STATE, as for SaslHandshake. What was
-sent is a secret, and neither kept nor told. v1 tells the lifetime of a session, v2 is flexible.
+A message of an authentication, which no listener of a node uses: ILLEGAL_SASL_STATE, as for SaslHandshake.
+Its content is secret, and neither stored nor logged. v1 returns the session lifetime, v2 is flexible.
 """
 
 from __future__ import annotations

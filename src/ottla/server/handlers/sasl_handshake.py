@@ -1,8 +1,8 @@
 """SaslHandshake (17), versions 0 and 1.
 
-Names the mechanism of a login. No listener of a node asks for one, so whoever sends it has settings for
-another listener: ILLEGAL_SASL_STATE and no mechanisms, as Kafka answers where a listener has no SASL. The
-connection stays usable. v1 says that the tokens to follow are SaslAuthenticate requests, and no bare bytes.
+Names the mechanism of an authentication. No listener of a node uses SASL, so the client has settings for
+another listener: ILLEGAL_SASL_STATE and no mechanisms, as Kafka answers on a listener without SASL. The
+connection stays usable. v1 announces SaslAuthenticate requests instead of raw bytes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """SyncGroup (14), versions 0 to 5.
 
-The leader of a classic group brings the assignment of everybody, and each member fetches its own: a follower
-that asks first waits for the leader. v3 adds static members; from v5 on a member says which protocol it
-believes in, and must (INCONSISTENT_GROUP_PROTOCOL).
+The leader of a classic group sends the assignment of all members, and each member fetches its own: a follower
+that asks first waits for the leader. v3 adds static members; from v5 on a member must send its protocol
+(INCONSISTENT_GROUP_PROTOCOL).
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """TxnOffsetCommit (28), versions 0 to 5.
 
-Keeps how far a group has read as part of a producer's transaction: the offsets hold once it is committed.
-v3 adds the member and its generation, v5 transactions of version 2. Partitions that do not exist are answered
-here (UNKNOWN_TOPIC_OR_PARTITION). The transaction coordinator is asked first whether the partition of the
-group's offsets is part of the transaction; from v5 on it is added to it. Clients before v2 do not know that a
-coordinator may be loading, and are told COORDINATOR_NOT_AVAILABLE instead.
+Commits offsets of a group as part of a producer's transaction: they take effect once it is committed. v3 adds
+the member and its generation, v5 transactions of version 2. Partitions that do not exist are rejected here
+(UNKNOWN_TOPIC_OR_PARTITION).
+
+The transaction coordinator first verifies that the partition of the group's offsets is part of the
+transaction; from v5 on it adds it. Clients before v2 do not know that a coordinator may be loading, and get
+COORDINATOR_NOT_AVAILABLE instead.
 """
 
 from __future__ import annotations
@@ -98,7 +100,7 @@ def handle(
 
 
 def _known_part(broker: Broker, topic: _AskedTopic, refused: list[_Topic]) -> _AskedTopic | None:
-    """The partitions of a topic that exist; the others are refused."""
+    """The existing partitions of a topic; the others are rejected."""
     known = broker.image.topics_by_name.get(topic.name)
     if known is None:
         refused.append(_refused(topic, topic.partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))

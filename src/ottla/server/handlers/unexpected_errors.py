@@ -1,4 +1,4 @@
-"""What a handler answers for one partition, whatever was raised over it; see `ottla.failures`."""
+"""The error that a handler returns for one partition, whatever exception was raised; see `ottla.failures`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def error_of(broker: Broker, raised: Exception, api: str, topic: str, index: int) -> KafkaError:
-    """The error to answer. One that nobody foresaw is logged and counted.
+    """The error to return. An unexpected exception is logged and counted.
 
-    Its traceback is dropped: it leads to the frame that keeps the error, and this cycle would keep the whole
-    request until the garbage collector finds it.
+    Its traceback is dropped: it refers to the frame that holds the error, and this cycle would keep the whole
+    request alive until the next garbage collection.
     """
     if isinstance(raised, KafkaError):
         return raised.with_traceback(None)

@@ -1,6 +1,6 @@
 """UnregisterBroker (64), version 0.
 
-Forgets a broker that is gone for good. BROKER_ID_NOT_REGISTERED if there is no such broker.
+Unregisters a broker that will not come back. BROKER_ID_NOT_REGISTERED if there is no such broker.
 """
 
 from __future__ import annotations

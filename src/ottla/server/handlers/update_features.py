@@ -1,8 +1,8 @@
 """UpdateFeatures (57), versions 0 to 2.
 
-Moves features of the cluster, `metadata.version` among them, to other levels: all of the updates or none.
-v1 kinds of update (upgrade, safe and unsafe downgrade) in place of a flag, and `validate_only`; v2 has no
-results of single features, since they succeed or fail together.
+Changes the levels of the cluster's features, including `metadata.version`: all of the updates or none. v1
+adds the type of an update (upgrade, safe and unsafe downgrade) instead of a flag, and `validate_only`; v2 has
+no results of single features, since they succeed or fail together.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """UpdateRaftVoter (82), version 0, on controller listeners.
 
-A voter tells its leader where it is reached and which levels of kraft.version it supports. A dynamic quorum
-keeps that in its log; the leader of a static one remembers it until the quorum becomes a dynamic one.
+A voter sends its endpoints and supported levels of kraft.version to its leader. A dynamic quorum stores them
+in its log; the leader of a static one remembers them until the quorum becomes dynamic.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Vote (52), versions 0 to 2, on controller listeners.
 
-A replica asks to be elected, or (v2, pre-vote) whether it would be. The answer leaves once the vote is on
-disk. The only voter of a quorum never votes for another. v1 names the voter that is asked, and its directory:
+A replica asks for a vote, or (v2, pre-vote) whether it would get one. The response is sent once the vote is
+on disk. The only voter of a quorum never votes for another. v1 names the receiving voter and its directory:
 INVALID_VOTER_KEY if it is not this one.
 """
 

@@ -1,9 +1,9 @@
 """WriteTxnMarkers (27), versions 1 and 2.
 
-A transaction coordinator, or an admin who aborts a hanging transaction, has the ends of transactions written
-into partitions that this node leads. Answered once they are committed, each partition for itself: stale
-epochs are INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED. v2 names the version of the transaction,
-by which the epoch is judged.
+A transaction coordinator, or an admin client that aborts a hanging transaction, sends markers for partitions
+that this node leads. The response is sent once they are committed; each partition has its own result: stale
+epochs are INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED. v2 contains the transaction version,
+which determines how the epoch is checked.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The active controller: it decides on the newest state, appends the records and applies them to that state.
+"""The active controller: decides on its newest state, appends the records and applies them to that state.
 
-Decisions are made one after the other. One that takes longer than a slice of the event loop goes on in later
-turns, and the others wait for it in their order: nothing changes the state while it is read, and the records
-of a decision are appended at once. A response leaves once its records are committed. A controller that loses
-the leadership drops the decision that it makes, which has appended nothing or all of its records, and answers
-NOT_CONTROLLER to it and to all that wait.
+Decisions are made one after the other. One that takes longer than a slice of the event loop continues in
+later turns, and the others wait in order: nothing changes the state while it is read, and the records of a
+decision are appended at once. A response is sent once its records are committed. A controller that loses the
+leadership drops the decision in progress, which has appended either nothing or all of its records, and
+answers NOT_CONTROLLER to it and to all waiting requests.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ logger = logging.getLogger("ottla.server.metadata.quorum")
 
 RECORDS_PER_BATCH_MAX = 10_000
 SLICE_MS = 4
-"""How long decisions may hold the event loop in one turn."""
+"""The time that decisions may take in one turn of the event loop."""
 
 _T = TypeVar("_T")
 
 
 @dataclass(slots=True)
 class _Pending:
-    """A decision that is made or waits for those before it."""
+    """A decision in progress, or one that waits for earlier ones."""
 
     decision: Decision[Any]
     answer: asyncio.Future[Any]
@@ -64,7 +64,7 @@ class _Pending:
 
 
 class _Uncommitted(NamedTuple):
-    """A response that leaves once the record at `offset` is committed."""
+    """A response that is sent once the record at `offset` is committed."""
 
     offset: int
     answer: asyncio.Future[Any]
@@ -72,7 +72,7 @@ class _Uncommitted(NamedTuple):
 
 
 class ActiveController:
-    """What this node does while it leads the quorum. `is_active` says whether it does."""
+    """The decisions of this node while it leads the quorum. `is_active` says whether it does."""
 
     def __init__(
         self, driver: Driver[Message], *, clock: Clock, random: Random, config: BrokerConfig, cluster_id: str
@@ -99,7 +99,7 @@ class ActiveController:
     # Leadership
 
     def begin(self, image: ClusterImage, kraft_version: int) -> None:
-        """Lead, with a copy of the committed image as the first state."""
+        """Become active, with a copy of the committed image as the initial state."""
         self.state = ControllerState(
             image,
             self._settings(),
@@ -112,7 +112,7 @@ class ActiveController:
         )
 
     def end(self, error: Exception) -> None:
-        """Lead no longer: whoever waits gets the error."""
+        """Stop being active: waiting requests get the error."""
         self.state = None
         self._fail_all(error)
 
@@ -148,10 +148,7 @@ class ActiveController:
     # Decisions
 
     def decide(self, decision: Decision[_T], *, timeout_ms: int | None = None) -> asyncio.Future[_T]:
-        """Make a decision after those before it; the future has the response once that is committed.
-
-        RequestTimedOut: its turn did not come within `timeout_ms`. A decision that is begun is made.
-        """
+        """Make a decision after earlier ones; the future gets the response once that is committed."""
         if self._driver.failure.done():
             raise KafkaStorageError("The metadata log of this controller failed.")
         if self.state is None:
@@ -163,7 +160,7 @@ class ActiveController:
         return answer
 
     def decide_first(self, *decisions: Decision[object]) -> asyncio.Future[list[object]]:
-        """Make the decisions that begin a leadership, in one flush. Raises what refuses one of them."""
+        """Make the decisions that begin a leadership, in one flush. Raises the error of a rejected one."""
         answers = [self.decide(decision) for decision in decisions]
         for answer in answers:
             if answer.done():
@@ -171,7 +168,7 @@ class ActiveController:
         return asyncio.gather(*answers)
 
     def _run(self) -> None:
-        """Make decisions for one slice."""
+        """Make decisions for one slice of time."""
         monotonic, queue = self._clock.monotonic, self._pending
         end = monotonic() + SLICE_MS / 1000
         while queue:
@@ -187,7 +184,7 @@ class ActiveController:
                 queue.popleft()
 
     def _step(self, pending: _Pending) -> bool:
-        """Make a part of a decision; whether there is more of it."""
+        """Make a part of a decision; return whether more is left."""
         state = self.state
         if pending.steps is None:
             if state is None or pending.answer.done():  # nobody waits for it any more
@@ -224,7 +221,7 @@ class ActiveController:
             raise
 
     def _append(self, state: ControllerState, result: Result[Any], values: Sequence[bytes]) -> int | None:
-        """Append the records of a decision; the offset to wait for, None if there is none."""
+        """Append the records of a decision; return the offset to wait for, None if there is none."""
         driver, records = self._driver, result.records
         if result.kraft_version is not None and result.kraft_version > driver.replica.kraft_version.last:
             try:
@@ -256,7 +253,7 @@ class ActiveController:
     # What happens around decisions
 
     def committed(self, offset: int) -> None:
-        """Everything up to `offset` is committed: the responses that waited for it leave."""
+        """Everything up to `offset` is committed: send the responses that waited for it."""
         waiting = self._uncommitted
         while waiting and waiting[0].offset <= offset:
             _, answer, response = waiting.popleft()
@@ -264,18 +261,18 @@ class ActiveController:
                 answer.set_result(response)
 
     def follow_control_records(self) -> None:
-        """The quorum appended records of its own: the next decision's records come after them."""
+        """The quorum appended its own records: the next decision's records come after them."""
         if self.state is not None:
             self.state.next_offset = self._driver.next_offset
 
     def extend_sessions(self, late_ms: int) -> None:
-        """This process did not look at the brokers' heartbeats for so long."""
+        """Extend the brokers' sessions: this process was stalled and did not read their heartbeats."""
         if self.state is not None:
             self.state.heartbeats.excuse(late_ms, self._now_ms())
 
 
 def _encoded(image: ClusterImage, records: Sequence[Message]) -> Steps[list[bytes]]:
-    """Each record in the format of the metadata.version at its place: a record may change it for the next."""
+    """Encode each record at the metadata.version of its position: a record may change it for the next."""
     level = image.metadata_version
     values = []
     for record in records:

@@ -1,6 +1,6 @@
-"""The tasks of a node's part in the quorum: what runs all the time, and what runs again and again.
+"""The background tasks of the quorum: those that run all the time, and periodic ones.
 
-A periodic task that fails runs again when it is due: an error of the disk may pass, and a controller that
+A periodic task that fails runs again when it is due: a disk error may be temporary, and a controller that
 does not lead has nothing to do.
 """
 
@@ -28,7 +28,7 @@ class BackgroundTasks:
         self._tasks.append(asyncio.create_task(work))
 
     def every(self, seconds: float, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Run `work` every so many seconds, the first time after as many."""
+        """Run `work` periodically, the first time after one period."""
         self.start(self._repeat(seconds, name, work))
 
     async def _repeat(self, seconds: float, name: str, work: Callable[[], Awaitable[None]]) -> None:

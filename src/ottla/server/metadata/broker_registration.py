@@ -1,8 +1,8 @@
-"""This broker's standing with the controller: it registers, tells regularly that it lives, and takes leave.
+"""Registers this broker with the controller, sends heartbeats, and performs the controlled shutdown.
 
-Rule: the broker epoch that the controller gave at registration goes with every heartbeat; an answer that
-the epoch is stale means that another incarnation has taken our place, and this one registers anew.
-The controller may be on this node or elsewhere, and may be away for a while: then it is asked again.
+Rule: every heartbeat contains the broker epoch that the controller assigned at registration; if the
+controller calls it stale, another incarnation has replaced this one, which then registers again. The
+controller may be on this node or another one, and may be unavailable for a while: requests are retried.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ logger = logging.getLogger("ottla.server.metadata.broker_registration")
 
 
 class NotRegistered(RuntimeError):
-    """The controller did not take this broker in. The message says why."""
+    """The controller did not accept this broker's registration. The message says why."""
 
 
 class Registration:
@@ -47,7 +47,7 @@ class Registration:
         self.broker_epoch = -1
 
     async def start(self) -> None:
-        """Register, and be unfenced: partitions have leaders afterwards."""
+        """Register, and wait until unfenced: this broker's partitions then have leaders."""
         await self._register_patiently()
         while self._is_fenced:
             if self._broker.applied_offset < self.broker_epoch:
@@ -61,11 +61,11 @@ class Registration:
         self._task = asyncio.ensure_future(self._keep_alive())
 
     def tell_soon(self) -> None:
-        """The next heartbeat goes out now: a log directory is lost, and its partitions need other leaders."""
+        """Send the next heartbeat now: a log directory is offline, and its partitions need other leaders."""
         self._news.set()
 
     async def leave(self) -> None:
-        """Controlled shutdown: the controller gives our leaderships to others before we go."""
+        """Controlled shutdown: the controller moves this broker's leaderships before it stops."""
         await self.stop()
         config = self._broker.config
         if self.broker_epoch < 0 or not config.bool_of("controlled.shutdown.enable"):
@@ -92,14 +92,16 @@ class Registration:
         return any(one.is_active for one in brokers.values() if one.id != self._broker.node_id)
 
     async def stop(self) -> None:
-        """Say nothing any more."""
+        """Stop sending requests."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
     async def _register_patiently(self) -> None:
-        """Register; a controller that is away, or still waits for our last run to expire, is asked again."""
+        """Register, with retries while the controller is unavailable or the last run's session has not
+        expired.
+        """
         config, clock = self._broker.config, self._broker.clock
         timeout_ms = config.int_of("initial.broker.registration.timeout.ms")
         deadline = clock.monotonic() + timeout_ms / 1000

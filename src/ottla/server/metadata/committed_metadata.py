@@ -19,7 +19,7 @@ Subscriber = Callable[[ClusterImage, ImageDelta], None]
 
 
 class CommittedMetadata:
-    """What this node knows of the cluster."""
+    """The committed metadata on this node."""
 
     def __init__(self) -> None:
         self.image = ClusterImage()

@@ -1,5 +1,5 @@
-"""This controller as a member of the cluster: its registration with the active one, and its place among the
-voters where `controller.quorum.auto.join.enable` is on.
+"""This controller's registration with the active one, and its membership in the voters if
+`controller.quorum.auto.join.enable` is set.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REGISTRATION_TIMEOUT_MS = 2_000
 
 
 class AskController(Protocol):
-    """Sends a request to the active controller, wherever that is."""
+    """Sends a request to the active controller, on this node or another."""
 
     async def __call__(self, request: Message, *, timeout_ms: int) -> Any: ...
 
@@ -56,7 +56,7 @@ class ControllerMembership:
         self._endpoints = tuple(endpoints)
 
     def register_here(self, state: ControllerState) -> Result[ControllerRegistrationResponse | None]:
-        """The decision by which the active controller registers itself."""
+        """The decision that registers the active controller itself."""
         if self._is_registered(state.image):
             return Result(None)
         return register_controller(state, self._registration())
@@ -71,7 +71,7 @@ class ControllerMembership:
             logger.info("Controller registration failed, will retry: %s", error)
 
     def _is_registered(self, image: ClusterImage) -> bool:
-        """Whether the image has this run of the controller, or cannot have any."""
+        """Whether the image contains the registration of this run, or cannot contain any."""
         if image.metadata_version < CONTROLLER_REGISTRATION_LEVEL:
             return True
         known = image.controllers.get(self._config.node_id)
@@ -96,7 +96,7 @@ class ControllerMembership:
         )
 
     async def join_voters(self, others: OtherControllers) -> None:
-        """Become a voter; one with our id and another disk has to go first."""
+        """Become a voter; a voter with our id and another disk must be removed first."""
         replica, kraft_version = self._driver.replica, self._driver.replica.kraft_version.last
         if replica.is_voter or not kraft_version:
             return
@@ -111,7 +111,7 @@ class ControllerMembership:
             pass
 
     def _voter_change(self, timeout_ms: int) -> Message:
-        """The next request on the way to be a voter."""
+        """The next request to become a voter."""
         from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest
         from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 

@@ -1,4 +1,4 @@
-"""What the active controller does unasked. These tasks do nothing on a node that does not lead."""
+"""The periodic tasks of the active controller. They do nothing on a node that does not lead."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ottla.wire.messages.metadata_records import NoOpRecord
 logger = logging.getLogger("ottla.server.metadata.controller_tasks")
 
 SESSIONS_LATE_MS = 50
-"""A session check that comes so late extends the sessions."""
+"""A session check that is this late extends the sessions."""
 
 
 class ControllerTasks:
-    """Fences brokers that are silent, elects leaders, and shows that the controller is alive."""
+    """Fences silent brokers, elects leaders, and appends no-op records."""
 
     def __init__(
         self, active: ActiveController, driver: Driver[Message], clock: Clock, config: BrokerConfig
@@ -34,7 +34,7 @@ class ControllerTasks:
         self.sessions_checked_at = clock.monotonic()
 
     async def write_no_op(self) -> None:
-        """Append a record if nothing else was appended for a while."""
+        """Append a no-op record if nothing else was appended for a while."""
         if self._driver.is_disk_full:
             return  # the room that is left is for what somebody asked for
         active = self._active
@@ -42,7 +42,7 @@ class ControllerTasks:
             await active.decide(lambda _: Result(None, [NoOpRecord()]))
 
     async def fence_stale_brokers(self) -> None:
-        """Fence silent brokers. After a stall of this process, heartbeats may lie unread."""
+        """Fence silent brokers. After a stall of this process, their heartbeats may be unread."""
         now = self._clock.monotonic()
         late_ms = int((now - self.sessions_checked_at - self.session_check_s) * 1000)
         if late_ms >= SESSIONS_LATE_MS and self._active.state is not None:
@@ -60,6 +60,6 @@ class ControllerTasks:
         await self._repeat(balance_leaders)
 
     async def _repeat(self, decision: Decision[bool]) -> None:
-        """Make a decision that does a bounded part of the work, until it says that there is no more."""
+        """Repeat a decision that does a bounded part of the work, until none is left."""
         while self._active.is_active and await self._active.decide(decision):
             pass

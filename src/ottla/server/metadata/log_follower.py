@@ -1,8 +1,10 @@
-"""Follows the metadata log of whoever leads the quorum: finds the leader, fetches, cuts off, loads snapshots.
+"""Follows the metadata log of the quorum's leader: finds it, fetches, truncates, loads snapshots.
 
-Brokers alone and controllers that do not lead run the same loop. Rule: nothing but the answers of the leader
-that is followed changes the log, and every failure to reach it is only a reason to try again, for as long as
-the node runs. What would make the log wrong (a full disk, a leader that lost committed records) is fatal.
+Brokers and controllers that do not lead run the same loop.
+
+Rule: only responses of the current leader change the log, and every failure to reach it is retried, for as
+long as the node runs. What would make the log wrong (a full disk, a leader that lost committed records) is
+fatal.
 """
 
 from __future__ import annotations
@@ -40,15 +42,15 @@ _T = TypeVar("_T")
 
 
 class Unreachable(Exception):
-    """The leader of the quorum did not answer, or not usefully. The message says who and why."""
+    """The leader of the quorum did not answer, or not usefully. The message says which node and why."""
 
 
 class Superseded(Unreachable):
-    """Another leader was heard of while this one was asked."""
+    """Another leader became known while this one was asked."""
 
 
 class LogFollower:
-    """One node's way to the metadata log of the leader."""
+    """The connection of one node to the metadata log of the leader."""
 
     def __init__(
         self,
@@ -92,7 +94,7 @@ class LogFollower:
         return self.address_of(self.leader_id)
 
     def address_of(self, node_id: int) -> Address | None:
-        """Where a controller is reached, as answers, the settings or the log say."""
+        """The address of a controller, from responses, settings or the log."""
         known = self.addresses.get(node_id)
         if known is not None:
             return known
@@ -105,13 +107,13 @@ class LogFollower:
         return None
 
     def learn(self, node_id: int, address: Address) -> None:
-        """An answer says where a controller is."""
+        """Store a controller's address from a response."""
         self.addresses[node_id] = address
 
     # Life
 
     def on_leader(self) -> None:
-        """Another leader is known, or none: what waits for the old one is not worth waiting for."""
+        """The leader has changed, or is unknown: stop waiting for the old one."""
         if isinstance(self._driver.replica.role, (Follower, Unattached)):
             self._may_follow.set()
         else:
@@ -169,7 +171,7 @@ class LogFollower:
         return min(least * float(1 << min(self._failures, 10)), BACKOFF_SECONDS_MAX)
 
     async def _fetch_once(self) -> None:
-        """One fetch from the leader, or from whoever may know it."""
+        """Fetch once from the leader, or from a node that may know it."""
         channel = await self._open_channel()
         if rarely("metadata arrives late"):  # after answers of the controller that tell the same
             await asyncio.sleep(LATE_SECONDS)
@@ -250,7 +252,7 @@ class LogFollower:
         return request, version
 
     async def _fetch_snapshot(self, channel: Channel, snapshot_id: SnapshotId, epoch: int) -> None:
-        """Load a snapshot of the leader's piece by piece, and go on from it."""
+        """Load a snapshot from the leader in chunks, and continue after it."""
         if snapshot_id == self._driver.latest_snapshot:
             raise Unreachable(
                 f"the leader offers snapshot {snapshot_id.file_name}, which this node already has"
@@ -309,7 +311,7 @@ class LogFollower:
     # The connection
 
     async def _open_channel(self) -> Channel:
-        """The open one; or else one to the leader, in turn with the others who may know a new leader."""
+        """The open connection; or a new one, to the leader or, in turn, to another node that may know it."""
         if self._channel is not None and not self._channel.is_closed:
             return self._channel
         address = self.leader_address()
@@ -338,7 +340,7 @@ class LogFollower:
             raise Unreachable(str(error)) from error
 
     async def _while_it_matters(self, talk: Coroutine[Any, Any, _T], timeout_s: float) -> _T:
-        """Wait for another node's answer, but not once there is another leader to ask."""
+        """Wait for another node's response, but not once the leader has changed."""
         self._talk = task = asyncio.ensure_future(talk)
         try:
             async with asyncio.timeout(timeout_s):

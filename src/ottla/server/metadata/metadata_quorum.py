@@ -1,6 +1,6 @@
-"""The metadata of the cluster and its controllers, as the rest of a node sees them: an interface.
+"""The interface of the cluster metadata and its controllers for the rest of a node.
 
-`Quorum` where a controller runs on this node, `RemoteQuorum` on a broker that follows one elsewhere.
+`Quorum` if a controller runs on this node, `RemoteQuorum` on a broker without one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class MetadataQuorum(ABC):
     progress: WatchList
     """Fetches of other replicas that wait for the log to grow."""
     voter_changes: VoterChanges | None
-    """Where a controller runs that is not alone."""
+    """The voter changes, on a node with a controller and others."""
 
     @property
     @abstractmethod
@@ -74,40 +74,39 @@ class MetadataQuorum(ABC):
 
     @abstractmethod
     async def join(self) -> None:
-        """Take part; back once `image` holds all that is committed (a controller alone need not wait)."""
+        """Take part in the quorum; return once `image` contains everything committed (a lone controller need
+        not wait).
+        """
 
     @abstractmethod
     async def leave(self) -> None:
-        """Hand over, before the node stops serving, what others can only take while it still answers."""
+        """Hand over the leadership before the node stops serving, while others can still ask this node."""
 
     @abstractmethod
     async def stop(self) -> None: ...
 
     @abstractmethod
     async def submit(self, decision: Decision[_T], *, timeout_ms: int | None = None) -> _T:
-        """Have this node's controller decide; a KafkaError says why it does not.
-
-        A decision whose turn does not come within `timeout_ms` is not made.
-        """
+        """Submit a decision to this node's controller; a KafkaError says why it is rejected."""
 
     @abstractmethod
     async def ask(self, request: Message, *, timeout_ms: int | None = None) -> Any:
-        """Ask the active controller, wherever it is, in the name of this node. Errors are KafkaErrors."""
+        """Send this node's request to the active controller, wherever it is. Errors are KafkaErrors."""
 
     @abstractmethod
     async def forward(self, frame: bytes, principal: str, client_host: str) -> bytes:
-        """Have a controller elsewhere answer a client's request; the frame of its response, without its size.
+        """Forward a client's request to the controller; return its response frame, without its size.
 
-        ControllerIsHere: it turns out to be on this node.
+        ControllerIsHere: the active controller is on this node.
         """
 
     @abstractmethod
     def learn_address(self, node_id: int, host: str, port: int) -> None:
-        """Another controller says where the leader is."""
+        """Store the leader's address from another controller's response."""
 
     @abstractmethod
     def describe_quorum(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse: ...
 
     @abstractmethod
     async def snapshot_now(self) -> None:
-        """Write a snapshot of the committed state, whatever the limits say."""
+        """Write a snapshot of the committed state now, whatever the limits are."""

@@ -1,4 +1,4 @@
-"""This node's replica of the metadata log: the log on disk, the image of what is committed, and snapshots."""
+"""This node's replica of the metadata log: the log on disk, the committed image, and snapshots."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from ottla.wire.message import Message
 
 
 class Leadership(Protocol):
-    """Who acts on the leadership of this replica."""
+    """Receives the leadership changes of this replica."""
 
     def committed(self, offset: int) -> None:
-        """The image has everything up to `offset`."""
+        """The image contains everything up to `offset`."""
 
     def lead(self, epoch: int) -> None:
-        """This node leads the quorum, and its image has everything of earlier epochs."""
+        """This node leads the quorum, and its image contains everything of earlier epochs."""
 
     def resign(self, epoch: int) -> None:
-        """This node leads the quorum no more."""
+        """This node no longer leads the quorum."""
 
 
 class MetadataReplica:
-    """See the module. It is the listener of its driver."""
+    """The listener of its driver. See the module."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class MetadataReplica:
         return {**features, KRAFT_VERSION: level} if level else dict(features)
 
     async def snapshot_now(self) -> None:
-        """Write a snapshot of the committed state, whatever the limits say."""
+        """Write a snapshot of the committed state now, whatever the limits are."""
         await self.snapshots.write(self.metadata.image.copy())
 
     async def stop(self) -> None:
@@ -94,7 +94,7 @@ class MetadataReplica:
 
 
 def driver_config(config: BrokerConfig, directory_id: bytes, endpoints: Sequence[Endpoint]) -> DriverConfig:
-    """What the configuration of this node says to its driver."""
+    """The driver's configuration, from that of this node."""
     names = config.controller_listener_names
     local = Voter(
         ReplicaKey(config.node_id, directory_id),

@@ -1,4 +1,4 @@
-"""Snapshots of the committed metadata, which let the log be short: after so many bytes, or so much time."""
+"""Snapshots of the committed metadata, which keep the log short: by bytes, or by time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MetadataSnapshots:
         self._task: asyncio.Task[None] | None = None
 
     def committed(self, image: ClusterImage, size_bytes: int) -> None:
-        """The image has taken so many bytes more of the log."""
+        """The image has replayed this many more bytes of the log."""
         self._bytes_since += size_bytes
         is_large = self._bytes_since >= self._bytes_max
         is_large = is_large or rarely("a snapshot is written at once")
@@ -45,7 +45,7 @@ class MetadataSnapshots:
             self._task = asyncio.create_task(self.write(image.copy()))
 
     async def write(self, image: ClusterImage) -> None:
-        """Write a snapshot of an image that does not change any more."""
+        """Write a snapshot of an immutable image."""
         level = image.metadata_version
         values = (encode_record(record, level) for record in image.to_records())
         try:
@@ -56,6 +56,6 @@ class MetadataSnapshots:
             logger.error("Failed to write the metadata snapshot at offset %d: %s", image.offset + 1, error)
 
     async def finish(self) -> None:
-        """Wait for one that is being written."""
+        """Wait for the snapshot in progress."""
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)

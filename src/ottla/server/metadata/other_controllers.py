@@ -1,5 +1,5 @@
-"""The connections of a controller to the others: it follows their log, sends them its requests and votes, and
-hands the leadership over to them.
+"""The connections of a controller to the others: follows their log, sends requests and votes, and hands over
+the leadership.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class OtherControllers:
         cluster_id: str,
         is_here: Callable[[], bool],
     ) -> None:
-        """`is_here`: whether the active controller is the one on this node."""
+        """`is_here`: whether the active controller is on this node."""
         self._driver = replica.driver
         self._network = network
         self._clock = clock
@@ -90,19 +90,19 @@ class OtherControllers:
         return self.follower.leader_id
 
     def leads_here(self) -> None:
-        """The controller of this node became the active one."""
+        """The controller of this node became active."""
         self.follower.note_caught_up()
         self._leader.on_leader()
 
     async def ask(self, request: Message, *, timeout_ms: int) -> Any:
-        """The answer of the active controller. ControllerIsHere: it is on this node."""
+        """The response of the active controller. ControllerIsHere: it is on this node."""
         return await self._leader.ask(request, timeout_ms=timeout_ms)
 
     async def forward(self, frame: bytes, principal: str, client_host: str) -> bytes:
         return await self._leader.forward(frame, principal, client_host)
 
     async def hand_over(self) -> None:
-        """Have another controller lead, while the others can still ask this one for its vote."""
+        """Let another controller become leader, while this node can still vote for it."""
         driver = self._driver
         if not driver.is_leader or driver.replica.is_only_voter or driver.failure.done():
             return
@@ -120,7 +120,7 @@ class OtherControllers:
             await asyncio.sleep(0.01)
 
     def _can_lead(self) -> bool:
-        """Whether, with the vote of this node, there could be a majority for another controller."""
+        """Whether another controller could get a majority, with this node's vote."""
         if self._peers is None:
             return True
         voters, unreachable = self._driver.replica.voters.last, self._peers.unreachable

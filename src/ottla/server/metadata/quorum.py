@@ -1,9 +1,9 @@
-"""One node's part in the quorum of controllers.
+"""A controller's part in the quorum.
 
-One of several controllers leads the quorum and is the active one; the others follow its log as brokers do,
-and forward requests to it. Decisions are made on the newest state, which includes what is not committed yet
-(`active_controller.py`), while the rest of the node sees committed state only (`committed_metadata.py`): what
-could still be lost must not be seen.
+One of the controllers leads the quorum and is active; the others follow its log as brokers do, and forward
+requests to it. The active one decides on the newest state, including uncommitted records
+(`active_controller.py`), whereas the rest of the node sees only committed state (`committed_metadata.py`):
+records that may still be lost must stay invisible.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _T = TypeVar("_T")
 
 
 class Quorum(MetadataQuorum):
-    """See the module. Without a `network` this node can only be the only voter."""
+    """See the module. Without a `network` this node must be the only voter."""
 
     def __init__(
         self,
@@ -68,7 +68,9 @@ class Quorum(MetadataQuorum):
         network: Network | None = None,
         failures: Failures | None = None,
     ) -> None:
-        """`controller_endpoints`: where this node's controller is really reached, if not as configured."""
+        """`controller_endpoints`: the real endpoints of this node's controller, if they differ from the
+        configured ones.
+        """
         self.cluster_id = cluster_id
         self._disk = disk
         self._clock = clock
@@ -169,7 +171,7 @@ class Quorum(MetadataQuorum):
     # Life
 
     async def open(self) -> None:
-        """Load the metadata log. The only voter leads when this is back."""
+        """Load the metadata log. When this returns, an only voter is the leader."""
         self._bootstrap = await self._disk.offload(self._read_bootstrap)
         await self.driver.start()
 
@@ -182,7 +184,7 @@ class Quorum(MetadataQuorum):
         return read_bootstrap(content, path)
 
     async def join(self) -> None:
-        """Take part in the quorum. A broker of this node waits for all that is committed."""
+        """Take part in the quorum. A broker on this node waits for everything committed."""
         others = self._others
         if others is not None:
             self._tasks.start(others.follower.run())
@@ -221,12 +223,12 @@ class Quorum(MetadataQuorum):
             await self._membership.register_with_leader(self.image, self.ask)
 
     async def leave(self) -> None:
-        """Hand leadership over while other voters can still ask this one for its vote."""
+        """Hand over the leadership while other voters can still ask this node for its vote."""
         if self._others is not None:
             await self._others.hand_over()
 
     async def stop(self) -> None:
-        """Finish what is under way and close the log."""
+        """Finish what is in progress and close the log."""
         await self._tasks.stop()
         await self.replica.stop()
         if self._others is not None:
@@ -283,7 +285,7 @@ class Quorum(MetadataQuorum):
             self._others.leads_here()
 
     def _activate(self) -> asyncio.Future[list[object]]:
-        """Append what a new active controller must before anything else, and register this one."""
+        """Append the records that begin a controller's epoch, and register this controller."""
         minimum, bootstrap = self._config.int_of("min.insync.replicas"), self._bootstrap
         activation = self.active.decide_first(
             lambda state: Result(None, activation_records(state.image, bootstrap, minimum)),
@@ -301,6 +303,6 @@ class Quorum(MetadataQuorum):
 
 
 def _log_failure(activation: asyncio.Future[Any]) -> None:
-    """A controller that loses the leadership while it begins is no reason for concern."""
+    """Ignore the error of a controller that loses the leadership while it begins."""
     if not activation.cancelled() and (error := activation.exception()) is not None:
         logger.info("Activation of the controller failed: %s", error)

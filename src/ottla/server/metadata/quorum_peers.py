@@ -1,7 +1,7 @@
 """Requests of this replica to the other voters: Vote, BeginQuorumEpoch, EndQuorumEpoch, UpdateRaftVoter.
 
-A request that gets no answer is forgotten: the replica asks again when it still matters. Rule: one request of
-a kind is under way to each voter, and a newer one takes its place.
+A request without a response is dropped: the replica sends another if it still matters. Rule: each voter has
+at most one request of a kind in flight, and a newer one replaces it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PRE_VOTE_VERSION = 2
 
 
 class QuorumPeers:
-    """The connections to other voters, opened when first needed."""
+    """The connections to other voters, opened on demand."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class QuorumPeers:
         find: Callable[[int], Address | None],
         learn: Callable[[int, Address], None],
     ) -> None:
-        """`find` gives the address of a node, `learn` is told where an answer says that the leader is."""
+        """`find` returns the address of a node, `learn` gets the leader's address from responses."""
         self._network = network
         self._config = config
         self._driver = driver
@@ -57,7 +57,7 @@ class QuorumPeers:
         self.unreachable: set[int] = set()  # voters to whom the last connection could not be made
 
     def ask(self, ask: Ask) -> None:
-        """Send a request; its answer goes to the driver."""
+        """Send a request; its response goes to the driver."""
         key = (ask.replica_id, type(ask.request))
         under_way = self._tasks.get(key)
         if under_way is not None and not under_way[1].done():

@@ -1,4 +1,4 @@
-"""DescribeQuorum: the quorum as its leader sees it, with times of the clock that everybody has."""
+"""DescribeQuorum: the state of the quorum as its leader sees it, in wall-clock time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQ
 def describe(
     request: DescribeQuorumRequest, replica: Replica, *, is_active: bool, clock: Clock
 ) -> DescribeQuorumResponse:
-    """The quorum as its leader sees it."""
+    """The state of the quorum as its leader sees it."""
     if not is_about_quorum(request):
         return DescribeQuorumResponse()
     role = replica.role
@@ -60,7 +60,7 @@ def _replica_state(key: ReplicaKey, progress: Progress, ahead_ms: int) -> Descri
 
 
 def is_about_quorum(request: DescribeQuorumRequest) -> bool:
-    """Whether a request names the metadata log and nothing else: nothing else has a quorum."""
+    """Whether a request names only the metadata log: nothing else has a quorum."""
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
         return False
     topic = request.topics[0]
@@ -68,7 +68,7 @@ def is_about_quorum(request: DescribeQuorumRequest) -> bool:
 
 
 def unknown_partitions(request: DescribeQuorumRequest) -> Generator[None, None, DescribeQuorumResponse]:
-    """The answer to a request that names something else."""
+    """The response to a request that names something else."""
     response = DescribeQuorumResponse()
     for topic in request.topics:
         found = DescribeQuorumResponse.TopicData(topic_name=topic.topic_name)

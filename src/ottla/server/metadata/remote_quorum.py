@@ -1,7 +1,8 @@
-"""A broker's view of controllers on other nodes: it follows their metadata log and sends them its requests.
+"""The quorum for a broker without a controller: follows the metadata log and sends requests to the
+controller.
 
-The log is fetched as an observer fetches it, kept on disk, and replayed as far as it is committed, so that a
-restart goes on where the last run ended.
+The log is fetched as an observer, stored on disk, and replayed as far as it is committed, so that a restart
+continues where the last run ended.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _T = TypeVar("_T")
 
 
 class RemoteQuorum(MetadataQuorum):
-    """The quorum as a broker sees it that is no controller."""
+    """The quorum on a broker without a controller."""
 
     def __init__(
         self,
@@ -120,7 +121,7 @@ class RemoteQuorum(MetadataQuorum):
         await self.driver.start()
 
     async def join(self) -> None:
-        """Follow the leader; back once all that was committed when it was found has been replayed."""
+        """Follow the leader; return once everything committed when it was found has been replayed."""
         self._tasks.start(self._follower.run())
         self._tasks.every(CLEAN_INTERVAL_S, "deletion of old metadata", self.driver.clean)
         await asyncio.wait([self._follower.caught_up, self.failure], return_when=asyncio.FIRST_COMPLETED)
@@ -139,7 +140,7 @@ class RemoteQuorum(MetadataQuorum):
     # Requests to the controller
 
     async def submit(self, decision: Decision[_T], *, timeout_ms: int | None = None) -> _T:
-        """Nothing is decided here. A handler gets here when its request could not be forwarded in time."""
+        """Raises: nothing is decided here. A handler gets here if forwarding its request timed out."""
         raise RequestTimedOut("The active controller did not answer in time.")
 
     def describe_quorum(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
@@ -154,7 +155,7 @@ class RemoteQuorum(MetadataQuorum):
     # Leadership of the replica
 
     def committed(self, offset: int) -> None:
-        """Nobody waits here for a commit."""
+        """Nothing waits here for a commit."""
 
     def lead(self, epoch: int) -> None:
         raise AssertionError("an observer is never elected")

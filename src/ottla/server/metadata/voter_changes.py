@@ -1,7 +1,7 @@
-"""Changes of the voters of a dynamic quorum, as its leader makes them: one at a time, until it is committed.
+"""Changes of the voters of a dynamic quorum by its leader: one at a time, until it is committed.
 
-What may change is decided in `raft/replica.py`. Here is the rest: asking a new voter which levels of
-kraft.version it supports, writing the record, and waiting for its commit.
+`raft/voter_changes.py` decides what may change. This module does the rest: it asks a new voter for its
+supported levels of kraft.version, appends the record, and waits for its commit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KRAFT_VERSION = "kraft.version"
 
 
 class VoterChanges:
-    """Adds, removes and updates voters. Everything raises VoterChangeRefused where it cannot."""
+    """Adds, removes and updates voters. Methods raise VoterChangeRefused if that is not possible."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class VoterChanges:
         request_timeout_ms: int,
         on_append: Callable[[], None],
     ) -> None:
-        """`listener`: by which controllers talk. `on_append` is told that the log has grown."""
+        """`listener`: the controller listener. `on_append` is called when the log has grown."""
         self._driver = driver
         self._clock = clock
         self._network = network
@@ -47,7 +47,7 @@ class VoterChanges:
         self._is_pending = False
 
     async def add(self, voter: Voter, *, wants_commit: bool, timeout_ms: int) -> None:
-        """Make an observer a voter; back once that is committed, or written if that is enough."""
+        """Make an observer a voter; return once that is committed, or appended if that is enough."""
         replica = self._driver.replica
         async with self._turn():
             self._check_leader()
@@ -60,14 +60,14 @@ class VoterChanges:
                 await self._committed(offset, max(timeout_ms, self._request_timeout_ms))
 
     async def remove(self, key: ReplicaKey) -> None:
-        """Let a voter vote no more; back once that is committed."""
+        """Remove a voter; return once that is committed."""
         async with self._turn():
             self._check_leader()
             offset = self._append(self._driver.replica.without_voter(key))
             await self._committed(offset, self._request_timeout_ms)
 
     def update(self, voter: Voter) -> None:
-        """Take over what a voter says of itself."""
+        """Store a voter's endpoints and supported levels."""
         if self._is_pending:
             raise _busy()
         self._check_leader()
@@ -110,7 +110,7 @@ class VoterChanges:
             ) from None
 
     async def _supported_levels(self, voter: Voter) -> tuple[int, int]:
-        """The levels of kraft.version that a node says it supports."""
+        """The levels of kraft.version that a node supports, asked from it."""
         endpoint = next((one for one in voter.endpoints if one.name == self.listener), None)
         if endpoint is None:
             raise VoterChangeRefused(

@@ -1,11 +1,12 @@
-"""The memory that answers take until their clients have read them (limited by `queued.max.request.bytes`).
+"""The memory of responses until their clients have read them (limited by `queued.max.request.bytes`).
 
-It counts the answers that a request of few bytes may make large: what `Api.amplifies` says. Rules:
-- On its connection such a request is handled alone (`LoneRequest`): after all before it, before all behind
-  it. So a connection has one such answer at a time.
-- An answer that the peer takes at once, or that is small, is sent whatever others hold. Another one for which
-  there is no room is dropped, and its request handled again once there is: an API that amplifies only reads.
-- While an answer waits for room, a connection that takes its own too slowly is closed. None waits for ever:
+It counts only responses that a small request may make large: those of APIs with `Api.amplifies`. Rules:
+- Such a request is handled alone on its connection (`LoneRequest`): after all requests before it, before all
+  behind it. So a connection has one such response at a time.
+- A response that the peer accepts at once, or that is small, is sent whatever others hold. If there is no
+  room for another one, it is dropped, and its request handled again once there is room: an API that amplifies
+  is read-only.
+- While a response waits for room, a connection that reads its own too slowly is closed. None waits forever:
   room goes to the hosts of the waiting clients in turn.
 """
 
@@ -22,7 +23,7 @@ SLOW_BYTES = SLOW_CHECK_S * SLOW_BYTES_PER_S
 
 
 class Debtor(Protocol):
-    """A connection that owes a large answer."""
+    """A connection with an unread large response."""
 
     peer_host: str
 
@@ -35,7 +36,7 @@ class Debtor(Protocol):
 
 
 class LoneRequest:
-    """A request that is handled alone on its connection, until its answer has left."""
+    """A request that is handled alone on its connection, until its response is sent."""
 
     __slots__ = ("frame", "has_room", "is_answered", "is_to_repeat")
 
@@ -47,7 +48,7 @@ class LoneRequest:
 
 
 class AnswerMemory:
-    """The budget that the large answers of all connections share."""
+    """The budget shared by the large responses of all connections."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
@@ -59,9 +60,9 @@ class AnswerMemory:
         self._timer: asyncio.TimerHandle | None = None
 
     def take(self, debtor: Debtor, count: int) -> bool:
-        """Take `count` bytes for an answer; or have `room_granted` called once they are taken for it.
+        """Take `count` bytes for a response; or have `room_granted` called once they are free and taken.
 
-        One answer may pass the limit, so that one of any size can be sent.
+        One response may exceed the limit, so that one of any size can be sent.
         """
         if not self._waiting and self.used_bytes < self.limit_bytes:
             self._use(debtor, count)
@@ -73,7 +74,7 @@ class AnswerMemory:
         return False
 
     def give_back(self, debtor: Debtor) -> None:
-        """What was taken for the answer of `debtor`, which has left or never will."""
+        """Return the bytes of `debtor`'s response, which was sent or never will be."""
         self.used_bytes -= self._owed.pop(debtor, 0)
         self._unsent.pop(debtor, None)
         while self._waiting and self.used_bytes < self.limit_bytes:
@@ -86,7 +87,7 @@ class AnswerMemory:
             waiting.room_granted()
 
     def withdraw(self, debtor: Debtor) -> None:
-        """`debtor` is gone: it neither has nor wants any."""
+        """`debtor` is closed: it neither holds nor wants memory."""
         if (of_host := self._waiting.pop(debtor.peer_host, None)) is not None:
             others = deque(entry for entry in of_host if entry[0] is not debtor)
             if others:

@@ -1,8 +1,9 @@
-"""Work on single batches that would hold the event loop: decompressing, checking and searching large ones.
+"""Runs work on single large batches that would hold the event loop: decompress, validate, search.
 
-It runs on another thread, on bytes that nobody else changes, and one piece at a time, so that what a node
-decompresses for its clients takes the memory of one batch, however many clients ask for it. Rule: an error
-leaves the thread without its traceback, since the frames in that hold what was decompressed.
+It runs on another thread, on bytes that nothing else changes, one batch at a time, so that decompression uses
+the memory of one batch, however many clients request it.
+
+Rule: an error leaves the thread without its traceback, whose frames refer to the decompressed data.
 """
 
 from __future__ import annotations
@@ -21,21 +22,23 @@ _Ts = TypeVarTuple("_Ts")
 
 
 class BatchWorker:
-    """The queue of such work, first come, first served."""
+    """The queue of such work, first in, first out."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self._turn = asyncio.Lock()
 
     async def run(self, work: Callable[[*_Ts], _T], *arguments: *_Ts) -> _T:
-        """What `work` returns. Who is cancelled leaves the queue; work that has begun is finished."""
+        """Run `work` and return its result. A cancelled caller leaves the queue; work that has begun is
+        finished.
+        """
         async with self._turn:
             outcome: _Outcome[_T] = await outlast(self._disk, _Outcome, work, *arguments)
         return outcome.take()
 
 
 class _Outcome(Generic[_T]):
-    """What a piece of work returned or raised; made on the thread that does the work."""
+    """The result or error of a piece of work; created on the worker thread."""
 
     __slots__ = ("_error", "_result")
 

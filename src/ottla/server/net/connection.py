@@ -1,18 +1,18 @@
-"""One client connection: bytes in, frames out to the dispatcher, answers back in the order of the requests.
+"""One client connection: bytes in, frames to the dispatcher, responses back in the order of the requests.
 
-Rules that keep it right:
+Rules:
 - Reading is bounded. A frame is at most `socket.request.max.bytes`; all frames in memory share one budget
-  (`request_memory.py`); a connection with too many unanswered requests, or whose peer does not read, or
-  that a handler holds, is not read from.
-- Serving is bounded. One read may bring thousands of requests: what is left of it after a slice of time is
-  kept, and served in a later turn of the event loop (`turns.py`), before anything else is read.
-- Writing is bounded. A response is held as parts; slices of files go from their file to the socket as it
-  drains, so a slow reader costs one chunk and not the whole response. What goes to the socket beside the
-  transport (sendfile) goes only while the transport holds nothing, so that it overtakes nothing. Answers
-  that may be large for a small request share a budget (`answer_memory.py`).
-- Answers leave in the order in which their requests came, whatever order they are completed in.
+  (`request_memory.py`); the connection does not read while too many requests are unanswered, while the peer
+  does not read, or while a handler holds it.
+- Serving is bounded. One read may bring thousands of requests: what is left after a slice of time is kept,
+  and served in a later turn of the event loop (`turns.py`), before anything else is read.
+- Writing is bounded. A response is a list of parts; slices of files go from their file to the socket as it
+  drains, so a slow reader holds one chunk and not the whole response. sendfile, which bypasses the transport,
+  runs only while the transport's buffer is empty, so that it overtakes nothing. Responses that may be large
+  for a small request share a budget (`answer_memory.py`).
+- Responses are sent in the order of their requests, in whatever order they are completed.
 - Small frames are views on a buffer shared by all connections: a handler that needs the bytes after it
-  returned must copy them. Frames that arrive in several pieces have a buffer of their own.
+  returns must copy them. Frames that arrive in several pieces have their own buffer.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ logger = logging.getLogger("ottla.server.net.connection")
 
 
 class Encoded(Protocol):
-    """Turns a response message into the parts of its frame."""
+    """Encodes a response message into the parts of its frame."""
 
     def __call__(self, response: Any) -> list[Buffer | FileSlice]: ...
 
 
 class Connection(asyncio.BufferedProtocol):
-    """The server's end of one connection."""
+    """The server side of one connection."""
 
     __slots__ = (
         "_charged_bytes",
@@ -145,7 +145,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close(refusal)
 
     def _wait_for_quota(self, refusal: str | None, delay_s: float) -> None:
-        """Read nothing until the rate of new connections allows for this one; or close it then."""
+        """Do not read until the rate of new connections allows this one; or close it then."""
         self.hold()
         self._update_reading()
         then = self.release if refusal is None else lambda: self.close(refusal)
@@ -176,7 +176,7 @@ class Connection(asyncio.BufferedProtocol):
             memory.completed(self)
 
     def close(self, reason: str | None = None) -> None:
-        """Close at once. A reason is logged with the peer's address."""
+        """Close now. A reason is logged with the peer's address."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -185,7 +185,7 @@ class Connection(asyncio.BufferedProtocol):
         self.transport.abort()
 
     def close_unwritable(self, error: Exception) -> None:
-        """An answer cannot be written, which is a mistake of ours: the client must not wait for it."""
+        """Close after a response that cannot be encoded, a bug of ours: the client must not wait for it."""
         logger.error(
             "Failed to encode a response to %s:%d: %s", self.peer_host, self.peer_port, error, exc_info=error
         )
@@ -202,13 +202,16 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     def is_shared(self, view: memoryview) -> bool:
-        """Whether these bytes of a request lie in the buffer that the next read fills, or among those that
-        were left over from one. The bytes of a request with a buffer of its own are charged already."""
+        """Whether these bytes of a request are in the buffer that the next read overwrites, or among kept
+        ones.
+
+        The bytes of a request with its own buffer already count in the budget.
+        """
         return view.readonly or view.obj is self._listener.read_buffer.obj
 
     @property
     def received_bytes(self) -> int | None:
-        """Of the frame that arrives; None where this node does not let it."""
+        """The received bytes of the arriving frame; None if this node does not read it now."""
         is_kept_back = self._waits_for_memory or self._holds or len(self._queue) >= UNANSWERED_MAX
         return None if is_kept_back else self._filled
 
@@ -228,7 +231,7 @@ class Connection(asyncio.BufferedProtocol):
         return shared[len(head) : stop]
 
     def _grow(self, frame: bytearray) -> None:
-        """Make the buffer as large as what was granted. Not in `buffer_updated`: there it is in use."""
+        """Grow the buffer to the granted size. Not in `buffer_updated`: there it is in use."""
         try:
             frame.extend(bytes(self._granted_bytes - len(frame)))
         except BufferError:  # an event loop that keeps the last view on it
@@ -250,7 +253,7 @@ class Connection(asyncio.BufferedProtocol):
             self._listener.lateness.held(held_s)
 
     def _serve(self, data: memoryview, end: int, stop_at: float) -> None:
-        """Serve what was read, and let small answers leave in one write."""
+        """Serve what was read, and send small responses in one write."""
         self._corked = []
         self._corked_bytes = 0
         self._split(data, end, stop_at)
@@ -299,7 +302,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close(str(error))
 
     def _keep(self, rest: bytes) -> None:
-        """Put aside what cannot be served now, with the frames in their order."""
+        """Keep what cannot be served now, with the frames in order."""
         self._memory.take_now(len(rest) - len(self._leftover))
         self._leftover = rest
         self._head = b""
@@ -313,7 +316,7 @@ class Connection(asyncio.BufferedProtocol):
         self._ask_for_memory(min(size, max(2 * self._filled, BUFFER_BYTES_MIN)))
 
     def _ask_for_memory(self, count: int) -> None:
-        """Let the frame that arrives have `count` bytes more; read on when it has."""
+        """Request `count` more bytes for the arriving frame; continue reading when they are granted."""
         self._wanted_bytes = count
         self._waits_for_memory = True
         if self._memory.take(self, self._frame_bytes, count, self._on_memory):
@@ -328,7 +331,7 @@ class Connection(asyncio.BufferedProtocol):
         self._update_reading()
 
     def _take_part(self, frame: bytearray, count: int) -> None:
-        """More of a frame that arrives in several reads."""
+        """Append a part of a frame that arrives in several reads."""
         self._filled += count
         if self._filled == self._frame_bytes:
             self._frame = None
@@ -359,8 +362,9 @@ class Connection(asyncio.BufferedProtocol):
     # What was read and could not be served at once
 
     def hold(self, kept_bytes: int = 0) -> None:
-        """Serve no other request until `release`: a handler has its request half done, and what comes behind
-        it must not overtake it. `kept_bytes`: what the handler keeps of the request."""
+        """Serve no other request until `release`: a handler is in the middle of its request, and later ones
+        must not overtake it. `kept_bytes`: the bytes of the request that the handler keeps.
+        """
         self._holds += 1
         self._memory.take_now(kept_bytes)
         self._charged_bytes += kept_bytes
@@ -387,7 +391,7 @@ class Connection(asyncio.BufferedProtocol):
             self._listener.turns.ask(self)
 
     def go_on(self, end: float) -> None:
-        """Serve what was put aside, until the clock shows `end`; then read again."""
+        """Serve what was kept, until the clock shows `end`; then read again."""
         self._is_turn_asked = False
         begun = self._clock.monotonic()
         lone = self._lone
@@ -405,7 +409,7 @@ class Connection(asyncio.BufferedProtocol):
         self._update_reading()
 
     def _go_on_if_ready(self) -> None:
-        """Serve a frame with a buffer of its own, unless too much is unanswered."""
+        """Serve a frame with its own buffer, unless too many requests are unanswered."""
         frame = self._whole_frame
         if frame is None:
             return
@@ -424,7 +428,7 @@ class Connection(asyncio.BufferedProtocol):
     # Answers that may be large
 
     def begin_alone(self, frame: memoryview) -> bool:
-        """Whether a request may be handled now; or else once what is before it is answered."""
+        """Whether a request may be handled now; otherwise once the requests before it are answered."""
         if self._lone is None:
             if self._queue or self._parts or self._is_write_paused:
                 return False
@@ -439,7 +443,9 @@ class Connection(asyncio.BufferedProtocol):
         return self._lone.frame if self._lone is not None else None
 
     def _answer_alone(self, lone: LoneRequest, parts: list[Buffer | FileSlice]) -> None:
-        """Send the answer; or drop it, if it is large and there is no room. Then it is made again."""
+        """Send the response; or drop it if it is large and there is no room. Then the request is handled
+        again.
+        """
         size = sum(map(len, parts))
         answers = self._listener.answers
         if size > SMALL_ANSWER_BYTES and not lone.has_room and not answers.take(self, size):
@@ -454,7 +460,7 @@ class Connection(asyncio.BufferedProtocol):
         self.release()
 
     def room_granted(self) -> None:
-        """There is room for the answer that was dropped."""
+        """There is room for the dropped response."""
         assert self._lone is not None
         self._lone.has_room = self._lone.is_to_repeat = True
         self._ask_for_turn()
@@ -467,7 +473,7 @@ class Connection(asyncio.BufferedProtocol):
     # Answers out
 
     def answer_now(self, parts: list[Buffer | FileSlice]) -> None:
-        """Send an answer whose turn it is, since nothing unanswered is before it."""
+        """Send a response now: no request before it is unanswered."""
         if self._lone is not None:
             self._answer_alone(self._lone, parts)
             return
@@ -487,7 +493,7 @@ class Connection(asyncio.BufferedProtocol):
             self._pump()
 
     def _uncork(self) -> None:
-        """Let the small answers of this read, which leave in one write, go before a larger one."""
+        """Send the small responses of this read, which share a write, before a larger one."""
         if self._corked:
             self.transport.write(b"".join(self._corked))
             self._corked = []
@@ -495,11 +501,11 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def owes_nothing(self) -> bool:
-        """Whether an answer given now would be the next to leave."""
+        """Whether a response completed now would be the next to be sent."""
         return not self._queue
 
     def answer_later(self, answer: PendingResponse, encode: Encoded) -> None:
-        """Send the answer once it is completed and everything before it has left."""
+        """Send the response once it is completed and everything before it has been sent."""
         self._queue.append((answer, encode))
         if answer.is_completed:
             self._flush()
@@ -507,7 +513,7 @@ class Connection(asyncio.BufferedProtocol):
             answer.on_completed = self._flush_soon
 
     def _flush_soon(self) -> None:
-        """One step may complete many responses (a new high watermark does): they leave in one write."""
+        """One step may complete many responses (a new high watermark does): send them in one write."""
         if len(self._queue) == 1:
             self._flush()
         elif not self._is_flush_due:
@@ -515,7 +521,7 @@ class Connection(asyncio.BufferedProtocol):
             asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:
-        """Send what is completed, in its order, as long as the peer takes it and the slice of time lasts."""
+        """Send completed responses in order, as long as the peer accepts them and the slice of time lasts."""
         self._is_flush_due = False
         queue = self._queue
         is_corked_here = self._corked is None
@@ -549,7 +555,7 @@ class Connection(asyncio.BufferedProtocol):
             self._go_on_soon()
 
     def _pump(self) -> None:
-        """Give the socket what it takes: the middle of a large slice from its file, the rest in chunks."""
+        """Fill the socket: the middle of a large slice from its file, the rest in chunks."""
         parts = self._parts
         try:
             while parts and not self._is_write_paused:
@@ -563,10 +569,10 @@ class Connection(asyncio.BufferedProtocol):
             self.close(f"records for it could not be read: {error}")
 
     def _send_file(self, part: FileSlice) -> None:
-        """Have the kernel send of a slice what the socket takes now.
+        """Let the kernel send as much of a slice as the socket accepts now.
 
-        A last chunk stays for the transport: it goes together with what follows, and where the socket is full
-        it waits for it.
+        A last chunk is left to the transport: it is sent together with what follows, and waits there if the
+        socket is full.
         """
         if self._descriptor < 0 or self.is_closed or self.transport.get_write_buffer_size():
             return
@@ -575,7 +581,7 @@ class Connection(asyncio.BufferedProtocol):
                 part.skip(part.file.send_to(self._descriptor, part.position, count))
 
     def _write_chunk(self) -> None:
-        """Hand a chunk to the transport, which waits for the socket where it must."""
+        """Pass a chunk to the transport, which buffers it if the socket is full."""
         parts = self._parts
         buffers: list[Buffer] = []
         budget = WRITE_CHUNK_BYTES

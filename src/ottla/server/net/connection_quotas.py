@@ -1,16 +1,17 @@
-"""Which connections a node takes: how many at a time, and how many a second.
+"""Limits of connections: how many at a time, and how many per second.
 
 As in Kafka there are limits for the node, for each listener and for each address. Rules:
-- A connection is counted from `add` to `drop`, whatever ends it.
-- The listener between brokers is exempt from the limit of the node where clients have listeners of their
-  own: the client that is idle longest makes room.
-- Controller listeners have quotas of their own, which no dynamic setting changes: nodes always reach each
-  other, and whoever set a limit too low can undo it there.
-- Connections over the rate of the node or listener wait, one behind the other. As in Kafka no rate, 0
-  included, takes more than a window (`quota.window.size.seconds`) for one. Where one would have to wait for
-  more than `WAIT_S_MAX` it is closed, and takes no place: however many were opened, the wait is short.
-- Connections over the rate of their address are closed. What is closed for a rate is so after a window at the
-  latest, so that a client that tries again at once is slow.
+- A connection counts from `add` to `drop`, however it ends.
+- The inter-broker listener is exempt from the node's limit if clients have their own listeners: the client
+  that has been idle longest is closed.
+- Controller listeners have their own quotas, which no dynamic setting changes: nodes can always reach each
+  other, and an operator can undo a limit that is too low there.
+- Connections over the rate of the node or listener wait, one behind the other. As in Kafka no rate, not even
+  0, delays a connection by more than one window (`quota.window.size.seconds`). A connection that would have
+  to wait for more than `WAIT_S_MAX` is closed, and uses none of the rate: however many were opened, the wait
+  is short.
+- Connections over the rate of their address are closed. Connections rejected by a rate are closed after a
+  window at the latest, which slows down clients that reconnect at once.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from ottla.ports import Clock
 
 UNLIMITED = 2**31 - 1
 ADDRESSES_MAX = 10_000
-"""Rates of so many addresses are remembered before those that are idle are dropped."""
+"""The number of addresses whose rates are remembered before idle ones are dropped."""
 WAIT_S_MAX = 10.0
-"""Below the time for which clients wait for an answer."""
+"""Below the time for which clients wait for a response."""
 
 _IP = "ip"
 _IP_RATE = "connection_creation_rate"
@@ -36,7 +37,7 @@ _IP_RATE = "connection_creation_rate"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """The settings. Rates are connections a second; `burst_s` is the time over which they are averaged."""
+    """The settings. Rates are connections per second, averaged over `burst_s`."""
 
     total_max: int = UNLIMITED
     address_max: int = UNLIMITED
@@ -53,7 +54,7 @@ class ConnectionLimits:
     def of(
         cls, config: BrokerConfig, listeners: list[str], image: ClusterImage | None = None
     ) -> ConnectionLimits:
-        """The limits of some listeners; `image` has the rates of addresses."""
+        """The limits of some listeners; `image` contains the rates of addresses."""
         maxima: dict[str, int] = {}
         rates: dict[str, float] = {}
         for name in listeners:
@@ -80,7 +81,7 @@ class ConnectionLimits:
 
 
 def _address_rates(image: ClusterImage) -> tuple[float, dict[str, float]]:
-    """The rate of addresses that have none of their own, and those that have."""
+    """The default rate of addresses, and the addresses with their own rate."""
     default: float = UNLIMITED
     rates: dict[str, float] = {}
     for entity, quotas in image.client_quotas.items():
@@ -94,7 +95,7 @@ def _address_rates(image: ClusterImage) -> tuple[float, dict[str, float]]:
 
 
 def plain_address(text: str) -> str:
-    """An IP address in the one form in which sockets give it; anything else as it is."""
+    """An IP address in the notation of sockets; other text unchanged."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -104,7 +105,7 @@ def plain_address(text: str) -> str:
 
 
 class _Rate:
-    """A rate that may be passed for a while: what it allows in `burst_s` can come at once."""
+    """A rate that allows bursts: the connections of `burst_s` may arrive at once."""
 
     __slots__ = ("taken_until",)
 
@@ -112,7 +113,7 @@ class _Rate:
         self.taken_until = float("-inf")  # when everything taken so far has been allowed
 
     def delay_s(self, rate: float, burst_s: float, now: float) -> float:
-        """How long one more has to wait. It is not taken by that."""
+        """How long one more connection must wait. Does not count it."""
         if rate >= UNLIMITED:
             return 0.0
         return max(0.0, max(self.taken_until, now - burst_s) + 1.0 / max(rate, 1e-9) - now)
@@ -123,7 +124,7 @@ class _Rate:
 
 
 class Admission(NamedTuple):
-    """What becomes of a new connection: served after `delay_s`, or closed then for `refusal`."""
+    """The decision about a new connection: serve it after `delay_s`, or close it then for `refusal`."""
 
     refusal: str | None = None
     delay_s: float = 0.0
@@ -135,7 +136,7 @@ _ADMITTED = Admission()
 class ConnectionQuotas:
     """The connections of listeners that share their limits. `limits` can be replaced at any time.
 
-    `protected_listener`: the one between brokers, where clients have others.
+    `protected_listener`: the inter-broker listener, if clients have others.
     """
 
     def __init__(
@@ -153,14 +154,14 @@ class ConnectionQuotas:
 
     @property
     def is_exceeded(self) -> bool:
-        """Whether the protected listener has taken more than the node may have: somebody else must go."""
+        """Whether the protected listener has exceeded the node's limit: another connection must be closed."""
         return self.total > self.limits.total_max
 
     def is_protected(self, listener: str) -> bool:
         return listener == self._protected
 
     def add(self, listener: str, address: str) -> Admission:
-        """Count one more connection, and say what becomes of it."""
+        """Count one more connection, and decide about it."""
         limits = self.limits
         self.total += 1
         in_listener = self.by_listener[listener] = self.by_listener.get(listener, 0) + 1

@@ -1,8 +1,7 @@
 """From a frame to its handler and back: api key -> handler.
 
-The table is made of the `API` values that the handler modules declare; what ApiVersions advertises is
-derived from it, so an API that is advertised is an API that is handled. Decoders and encoders are looked
-up once for an API version and kept.
+The table consists of the `API` values of the handler modules; ApiVersions is derived from it, so every
+advertised API is handled. Decoders and encoders are looked up once per API version and kept.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.server.net.dispatch")
 
 SLICED_BYTES_MIN = 16 * 1024
-"""A frame of fewer bytes is read in few milliseconds, whatever it holds."""
+"""A frame below this size is decoded in few milliseconds, whatever it contains."""
 
 MESSAGE_LETTERS_MAX = 1000
-"""Of an error message whose response could not be written."""
+"""The maximum length of error messages in a response that could not be encoded."""
 
 _PREFIX = Layout(">ii")
 _PREFIX_FLEXIBLE = Layout(">iix")
@@ -93,7 +92,7 @@ class Api:
 
 
 class RequestContext:
-    """Who asked, how: what a handler may need beside the request itself."""
+    """The client and connection of a request, for handlers that need more than the request."""
 
     __slots__ = ("client_id", "connection", "correlation_id", "listener", "principal", "version")
 
@@ -109,7 +108,7 @@ class RequestContext:
 
 
 class _Route:
-    """All that is needed to serve one version of one API."""
+    """Everything needed to serve one version of one API."""
 
     __slots__ = (
         "amplifies",
@@ -137,11 +136,11 @@ class _Route:
         self.encode = codec.parts_encoder(self.response, version)
 
     def decode_in_steps(self, frame: memoryview, position: int) -> Steps[tuple[Any, int]]:
-        """Decode a large frame, in memory of about its size or not at all."""
+        """Decode a large frame, using memory of about its size, or fail."""
         return codec.sliced_decoder(self.request, self.version)(frame, position)
 
     def frame(self, response: Any, correlation_id: int) -> list[Buffer | FileSlice]:
-        """The parts of the response's frame; one part where it has no records."""
+        """The parts of the response frame; one part if it has no records."""
         try:
             parts: list[Buffer | FileSlice] = self.encode(response)
         except UnencodableMessage:
@@ -150,7 +149,7 @@ class _Route:
         return self._with_prefix(parts, correlation_id)
 
     def frame_in_steps(self, response: Any, correlation_id: int) -> Steps[list[Buffer | FileSlice]]:
-        """The same, in steps: a large response has one part for each of them."""
+        """The same, in steps: a large response has one part per step."""
         encode = codec.sliced_encoder(self.response, self.version)
         try:
             parts: list[Buffer | FileSlice] = yield from encode(response)
@@ -173,7 +172,7 @@ class _Route:
 
 
 def shorten_messages(response: Struct) -> None:
-    """Cut error messages that quote a long text of the request, and so may be longer than any text can be."""
+    """Truncate error messages that quote a long string of the request: they may exceed the maximum string."""
     for name in type(response).__slots__:
         value = getattr(response, name)
         if name == "error_message" and value is not None and len(value) > MESSAGE_LETTERS_MAX:
@@ -185,7 +184,7 @@ def shorten_messages(response: Struct) -> None:
 
 
 class _Forwarded:
-    """A request that goes on to the controller as it came; decoded too, which shows that it can be read."""
+    """A request that is forwarded to the controller unchanged; it is decoded too, to validate it."""
 
     __slots__ = ("frame", "request")
 
@@ -195,7 +194,7 @@ class _Forwarded:
 
 
 class _ForwardingRoute(_Route):
-    """The route of an API that another node answers. Its response comes back as bytes and goes on as such."""
+    """The route of an API that another node answers. Its response bytes go to the client unchanged."""
 
     __slots__ = ()
 
@@ -247,7 +246,8 @@ class _ForwardingRoute(_Route):
 class Dispatcher:
     """The APIs that one kind of listener ("broker" or "controller") serves.
 
-    `forward` hands on what only a controller elsewhere can answer; None where the controller is here.
+    `forward` sends requests that only a controller on another node can answer; None if the controller is
+    here.
     """
 
     def __init__(
@@ -289,9 +289,9 @@ class Dispatcher:
         return sorted(self._handlers)
 
     def dispatch(self, connection: Connection, frame: memoryview) -> bool | None:
-        """Decode a request, have it handled, and see that the answer leaves in its turn.
+        """Decode a request, handle it, and send the response in order.
 
-        True: it is not its turn, and the connection keeps it.
+        True: earlier requests must finish first, and the connection keeps it.
         """
         try:
             key, version, correlation_id = frames.read_request_start(frame)
@@ -393,7 +393,7 @@ class Dispatcher:
     def _make_route(
         self, connection: Connection, key: int, version: int, correlation_id: int
     ) -> _Route | None:
-        """The route of an API version, made on first use; or None, and the connection has got its answer."""
+        """Create the route of an API version on first use; None if the connection was already answered."""
         handler = self._handlers.get(key)
         if handler is None:
             name = apis.API_BY_KEY[key].name if key in apis.API_BY_KEY else "unknown"

@@ -1,9 +1,4 @@
-"""Requests that only the active controller answers: which they are, and what their way looks like.
-
-Rule: a handler lets the controller's errors through. Who called it decides what becomes of NotController:
-the route of a forwarded request looks for the controller elsewhere, an Envelope is answered with it, and any
-other client gets it in a response of the API, as it gets all other errors.
-"""
+"""Which requests a broker forwards to the controller, and how."""
 
 from __future__ import annotations
 
@@ -24,7 +19,7 @@ CONTROLLER_TRIES = 5
 """How often a request follows a controller that moves."""
 
 Forward = Callable[[bytes, str, str], Awaitable[bytes]]
-"""(frame without its size, principal, client's address) -> the frame of the controller's answer."""
+"""(frame without its size, principal, client's address) -> the frame of the controller's response."""
 
 Handle = Callable[..., Any]
 """(broker, request, context) -> see `Api`."""
@@ -45,7 +40,7 @@ class Handler(NamedTuple):
 
 
 class Forwarding(Enum):
-    """Whether only the active controller can answer, so that a broker elsewhere hands the request on."""
+    """Whether only the active controller can answer, so that brokers on other nodes forward it."""
 
     NONE = 0
     WHOLE = 1
@@ -60,10 +55,7 @@ async def response_of(
     *,
     is_forwarded: bool = False,
 ) -> Any:
-    """The response of a handler, or one that has its error.
-
-    `is_forwarded`: NotController comes out, because the caller can ask the controller that there is now.
-    """
+    """Whether a response contains this error, for the whole or for one of its parts."""
     try:
         return await _finished(broker, handler.handle(broker, request, context))
     except KafkaError as error:

@@ -1,6 +1,6 @@
-"""One listener: a bound port, the connections on it, and their limits.
+"""One listener: a bound port, its connections, and their limits.
 
-Rule: a connection is counted from `admit` to `forget`, whatever ends it (`connection_quotas.py`).
+Rule: a connection counts from `admit` to `forget`, however it ends (`connection_quotas.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ logger = logging.getLogger("ottla.server.net.listener")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerSettings:
-    """What a listener needs to know of the node's configuration."""
+    """The settings of a listener."""
 
     name: str
     host: str
@@ -38,7 +38,7 @@ class ListenerSettings:
 
 
 class Listener:
-    """A bound port. `dispatch` gets each frame of each connection, once `serve` has begun."""
+    """A bound port. Once `serve` has been called, `dispatch` gets each frame of each connection."""
 
     dispatch: Callable[[Connection, memoryview], bool | None]
 
@@ -70,7 +70,7 @@ class Listener:
         self.make_room: Callable[[], None] = lambda: None  # closes a connection of another listener
 
     async def bind(self, network: Network) -> None:
-        """Take the port, which is known afterwards, also where 0 asked for a free one."""
+        """Bind the port; afterwards `port` is the real one, also if 0 requested a free one."""
         settings = self._settings
         self._server = await network.listen(
             lambda: Connection(self), settings.host, settings.port, backlog=settings.backlog
@@ -80,7 +80,7 @@ class Listener:
             self.port = sockets[0].getsockname()[1]
 
     async def serve(self, dispatcher: Dispatcher) -> None:
-        """Accept connections, and hand their frames to the dispatcher."""
+        """Accept connections, and pass their frames to the dispatcher."""
         assert self._server is not None, "bind comes first"
         self.dispatch = dispatcher.dispatch
         await self._server.start_serving()
@@ -99,7 +99,7 @@ class Listener:
             self._server = None
 
     def admit(self, connection: Connection) -> Admission:
-        """Count a new connection, and say what becomes of it."""
+        """Count a new connection, and decide about it."""
         self.connections[connection] = None
         admission = self._quotas.add(self.name, connection.peer_host)
         if self._quotas.is_exceeded and self._quotas.is_protected(self.name):

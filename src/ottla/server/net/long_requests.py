@@ -1,8 +1,7 @@
-"""The way of a request that takes more than one slice of the event loop, from its frame to its answer.
+"""Runs a request that takes more than one slice of the event loop, from its frame to its response.
 
-Rules: the requests behind it on its connection wait until it is handled, as they would in Kafka, and its
-answer leaves in its turn. What it was handed as a view on a shared buffer is copied before its first pause.
-When its connection is lost it ends where it is.
+Rules: later requests on its connection wait until it is handled, as in Kafka, and responses keep their order.
+A view on a shared buffer is copied before the first pause. If the connection is lost, the request stops.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ logger = logging.getLogger("ottla.server.net.dispatch")
 
 
 class Route(Protocol):
-    """What a request in slices needs of its route."""
+    """The part of a route that a request in slices needs."""
 
     request: Any
 
@@ -51,7 +50,7 @@ class Route(Protocol):
 
 
 class _Hold:
-    """Keeps back what is behind a request on its connection, from `begin` to the first `end`."""
+    """Holds back later requests on a connection, from `begin` to the first `end`."""
 
     __slots__ = ("_connection", "_is_held")
 
@@ -70,7 +69,7 @@ class _Hold:
 
 
 class _LongResponse(PendingResponse):
-    """The response to a long request. No garbage is collected until it is completed, or waits for others."""
+    """The response to a long request. The collector is paused until it is completed, or waits for others."""
 
     __slots__ = ("_pause",)
 
@@ -92,7 +91,7 @@ class _LongResponse(PendingResponse):
 
 
 class _Working(NamedTuple):
-    """A coroutine that brings the answer, and the long lists of its request, to be freed when it ends."""
+    """A coroutine that returns the response, and the request's long lists, which it frees at its end."""
 
     coroutine: Coroutine[Any, Any, Any]
     lists: list[list[Any]]
@@ -106,7 +105,7 @@ class LongRequests:
         self._runner = broker.step_runner
 
     def read(self, route: Route, context: RequestContext, frame: memoryview, position: int) -> None:
-        """Read a frame that takes more than one slice, and handle what is in it."""
+        """Decode a frame in more than one slice, and handle its request."""
         is_owned = len(frame) == len(cast(Sized, frame.obj))  # else it is a view on a shared buffer
         whole = frame if is_owned else memoryview(bytearray(frame))
         hold = _Hold(context.connection)
@@ -118,8 +117,8 @@ class LongRequests:
     ) -> None:
         """Answer a request whose handler is a generator, or which is large itself.
 
-        `position`: where it begins in its frame, if its connection keeps that. Then a first slice that was
-        not enough is dropped where others have to be waited for, since it may have made much of the answer.
+        `position`: its start in its frame, if its connection keeps that. Then, if others must be waited for,
+        the work of an insufficient first slice is dropped, since it may have built much of the response.
         """
         hold = _Hold(context.connection)
         steps = self._handled(route, context, hold, request, outcome)
@@ -145,7 +144,7 @@ class LongRequests:
             self._complete(answer, route, context, done)
 
     def close_failed(self, route: Route, context: RequestContext, error: Exception) -> None:
-        """No handler foresaw this error: the client reconnects and asks again."""
+        """Close the connection after an unexpected error: the client reconnects and retries."""
         connection = context.connection
         if isinstance(error, MalformedMessage):
             connection.close(f"its request is malformed: {error}")
@@ -181,7 +180,7 @@ class LongRequests:
     def _handled(
         self, route: Route, context: RequestContext, hold: _Hold, request: Any, outcome: Any
     ) -> Steps[Any]:
-        """The parts of the answer; a `PendingResponse` or `_Working` that brings it; None: there is none."""
+        """The parts of the response; a `PendingResponse` or `_Working` for it; None: there is none."""
         if type(outcome) is GeneratorType:
             outcome = yield from outcome
         hold.end()
@@ -196,7 +195,7 @@ class LongRequests:
         return (yield from self._written(route, context, outcome))
 
     def _written(self, route: Route, context: RequestContext, response: Any) -> Steps[Parts]:
-        """The parts of an answer; its response may be a generator that makes it."""
+        """The parts of a response, which may come from a generator."""
         if type(response) is GeneratorType:
             response = yield from response
         parts = yield from route.frame_in_steps(response, context.correlation_id)
@@ -208,7 +207,7 @@ class LongRequests:
     def _go_on(
         self, route: Route, context: RequestContext, hold: _Hold, steps: Steps[Any], kept_bytes: int
     ) -> None:
-        """What one slice was not enough for."""
+        """Continue after the first slice."""
         hold.begin(kept_bytes)
         answer = _LongResponse(self._runner.pause)
 
@@ -225,7 +224,7 @@ class LongRequests:
         context.connection.answer_later(answer, _as_it_is)
 
     def _complete(self, answer: PendingResponse, route: Route, context: RequestContext, outcome: Any) -> None:
-        """Give an answer what a request came to: parts, nothing, or a response that comes later."""
+        """Complete a response with a request's result: parts, nothing, or a response that comes later."""
         if outcome is None:
             answer.complete([])  # it is in the queue already, and takes nobody's turn
             return
@@ -250,7 +249,7 @@ class LongRequests:
     def _write(
         self, answer: PendingResponse, route: Route, context: RequestContext, later: PendingResponse
     ) -> None:
-        """Write a response that is there now."""
+        """Encode a response that is complete now."""
         later.on_completed = None  # which keeps `later` itself
         if answer.is_completed:
             return
@@ -275,7 +274,7 @@ class LongRequests:
 
 
 def made_of(items: Iterable[Item], make: Callable[[Item], T]) -> Steps[list[T]]:
-    """What is made of each item."""
+    """Map each item, in steps."""
     made = []
     for item in items:
         made.append(make(item))
@@ -284,7 +283,7 @@ def made_of(items: Iterable[Item], make: Callable[[Item], T]) -> Steps[list[T]]:
 
 
 def distinct(items: Sequence[H]) -> Steps[dict[H, None]]:
-    """Each item once, in the order of their first mention."""
+    """Each item once, in the order of the first occurrence."""
     found: dict[H, None] = {}
     for start in range(0, len(items), _COMPARED_IN_STEP):
         found.update(dict.fromkeys(items[start : start + _COMPARED_IN_STEP]))
@@ -293,10 +292,10 @@ def distinct(items: Sequence[H]) -> Steps[dict[H, None]]:
 
 
 def few_repeats(items: list[H]) -> Steps[list[H]]:
-    """The items as they are where few of them are repeated, and else each once.
+    """The items unchanged if few of them are repeated, otherwise each once.
 
-    Kafka answers an item as often as it is named. Where a row of the answer can be much larger than what asks
-    for it, a small request would so get an answer of any size.
+    Kafka returns an item as often as it is named. If a row of the response can be much larger than its item,
+    a small request would get a response of any size.
     """
     once = yield from distinct(items)
     return items if len(items) - len(once) <= REPEATS_MAX else list(once)

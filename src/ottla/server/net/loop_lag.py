@@ -68,7 +68,7 @@ class LoopLateness:
         self._due = self._clock.monotonic() + INTERVAL_MS / 1000
 
     def held(self, seconds: float) -> None:
-        """A connection held the loop for so long, in one turn; the latest request was the last of it."""
+        """A connection held the loop for this long, in one turn, up to the latest request."""
         if seconds > self._held_s:
             self._held_s = seconds
             self._held_by = self.latest_api

@@ -15,7 +15,7 @@ CONTROLLER = "controller"
 
 
 class NodeQuotas:
-    """`kinds`: "broker" or "controller" by the name of a listener. `listeners` is filled as they are made."""
+    """`kinds`: "broker" or "controller" by listener name. `listeners` is filled as they are created."""
 
     def __init__(
         self, clock: Clock, config: BrokerConfig, kinds: Mapping[str, str], listeners: Sequence[Listener]
@@ -33,11 +33,11 @@ class NodeQuotas:
         return self._by_kind[self._kinds[listener]]
 
     def take_limits(self, config: BrokerConfig, image: ClusterImage) -> None:
-        """Take the settings of run time, for clients: controllers stay within reach of every node."""
+        """Apply dynamic settings to clients only: controllers stay reachable for every node."""
         self._by_kind[BROKER].limits = ConnectionLimits.of(config, self._names(BROKER), image)
 
     def make_room(self) -> None:
-        """Other brokers have taken the last connection: close the one of a client that is idle longest."""
+        """Brokers have exceeded the node's limit: close the client that has been idle longest."""
         quotas = self._by_kind[BROKER]
         connections = (
             connection

@@ -1,9 +1,9 @@
-"""The memory that requests take while they arrive and wait (`queued.max.request.bytes`).
+"""The memory of requests that arrive or wait (`queued.max.request.bytes`).
 
-A frame that does not arrive in one read has a buffer of its own, which grows with what arrives: a sender pays
-for the bytes that it sent, not for those that it announced. Rules that keep it right:
-- Large frames use three quarters of the limit at most. The rest is for small ones, which so get in.
-- One frame at a time may pass the limit. It can be completed, whatever the others hold: none waits for ever.
+A frame that does not arrive in one read has its own buffer, which grows as bytes arrive: a sender uses memory
+for the bytes that it sent, not for those that it announced. Rules:
+- Large frames use at most three quarters of the limit. The rest is for small ones, which therefore get in.
+- One frame at a time may exceed the limit. It can be completed, whatever the others hold: none waits forever.
 - While a frame waits for memory, one that arrives too slowly loses its connection.
 """
 
@@ -19,21 +19,21 @@ BUFFER_BYTES_MIN = 64 * 1024
 SLOW_CHECK_S = 5.0
 SLOW_BYTES_PER_S = 16 * 1024
 SLOW_BYTES = SLOW_CHECK_S * SLOW_BYTES_PER_S
-"""A frame that gets fewer bytes than this between two checks is slow."""
+"""A frame that receives fewer bytes than this between two checks is slow."""
 
 
 class Arriving(Protocol):
-    """A connection with a frame that has not arrived as a whole, or waits until it can be served."""
+    """A connection with a frame that is incomplete, or waits to be served."""
 
     @property
     def received_bytes(self) -> int | None:
-        """How much of the frame is here; None if this node, not the sender, keeps the rest from arriving."""
+        """The bytes of the frame received so far; None if this node, not the sender, delays the rest."""
 
     def close(self, reason: str | None = None) -> None: ...
 
 
 class RequestMemory:
-    """The budget that the frames of all connections share."""
+    """The budget shared by the frames of all connections."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
@@ -53,7 +53,7 @@ class RequestMemory:
         return self.used_bytes >= self.limit_bytes
 
     def take(self, owner: Arriving, frame_bytes: int, count: int, when_granted: Callable[[], None]) -> bool:
-        """Take `count` bytes for the frame of `owner`, now or, by a call of `when_granted`, later."""
+        """Take `count` bytes for the frame of `owner`, now or later; then `when_granted` is called."""
         self._arriving.setdefault(owner, None)
         is_small = frame_bytes <= SMALL_FRAME_BYTES
         if owner is self._exempt or (not self._waiting[is_small] and self._fits(count, is_small)):
@@ -68,18 +68,21 @@ class RequestMemory:
         return False
 
     def take_now(self, count: int) -> None:
-        """Take a little, over the limit if need be: for what is in memory already."""
+        """Take a little, even over the limit: for bytes that are already in memory."""
         self.used_bytes += count
 
     def withdraw(self, owner: Arriving) -> None:
-        """`owner` is gone and wants no more memory. Call this before anything of it is given back: else it
-        might be granted what nobody would give back."""
+        """`owner` is closed and wants no more memory.
+
+        Call this before returning any of its bytes: otherwise it might be granted bytes that nothing would
+        return.
+        """
         for is_small, waiting in self._waiting.items():
             if waiting:
                 self._waiting[is_small] = deque(entry for entry in waiting if entry[0] is not owner)
 
     def completed(self, owner: Arriving) -> None:
-        """The frame of `owner` is served, or never will be. What it took has been given back."""
+        """The frame of `owner` was served, or never will be. Its bytes have been returned."""
         self._arriving.pop(owner, None)
         self.withdraw(owner)
         if owner is self._exempt:
@@ -102,7 +105,7 @@ class RequestMemory:
         return self.used_bytes + count <= limit_bytes
 
     def _grant(self) -> None:
-        """Let those go on who waited, in their order; the first one over the limit if nobody else is."""
+        """Grant memory to waiting frames in order; one over the limit if no other frame has exceeded it."""
         for is_small in (True, False):
             waiting = self._waiting[is_small]
             while waiting and (self._exempt is None or self._fits(waiting[0][1], is_small)):

@@ -1,8 +1,8 @@
 """Runs the steps of requests that need more than one slice of the event loop.
 
 Rule: a step, which is what a generator does between two yields, takes well under a millisecond. The first
-slice runs at once. What is left goes on in the slices that all long work of the node shares, and only a few
-requests do so at a time: the others wait as frames, whose memory has a limit, and not as half-made answers.
+slice runs at once. The rest runs in the slices shared by all long work of the node, and only a few requests
+at a time: the others wait as frames, whose memory is limited, and not as half-built responses.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class StepRunner:
 
     @property
     def is_busy(self) -> bool:
-        """Whether what is started now has to wait."""
+        """Whether new work must wait."""
         return len(self._running) >= AT_ONCE_MAX
 
     def first_slice(self, steps: Generator[None, None, T]) -> T | Unfinished:
-        """Run the first slice at once: the outcome, or UNFINISHED."""
+        """Run the first slice now: the outcome, or UNFINISHED."""
         monotonic = self._clock.monotonic
         end = monotonic() + SLICE_MS / 1000
         try:
@@ -68,14 +68,14 @@ class StepRunner:
         on_done: Callable[[T], None],
         on_error: Callable[[Exception], None],
     ) -> Run[T]:
-        """Run steps in the slices of the node, as soon as few enough others do."""
+        """Run steps in the slices of the node, as soon as few enough others run."""
         run = Run(self, steps, on_done, on_error)
         self._waiting.append(run)
         self._admit()
         return run
 
     async def run(self, steps: Generator[None, None, T]) -> T:
-        """The same for a coroutine that waits for the outcome."""
+        """`start`, for a coroutine that waits for the outcome."""
         outcome = self.first_slice(steps)
         if outcome is UNFINISHED:
             future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -96,7 +96,7 @@ class StepRunner:
         return outcome
 
     def free(self, lists: list[list[Any]]) -> None:
-        """Empty lists in the slices of the node, where nobody waits for that."""
+        """Empty lists in the slices of the node; nothing waits for that."""
         if lists:
             self.start(freed(lists), _pass, _pass)
 
@@ -116,11 +116,11 @@ class StepRunner:
 
 
 class CollectionPause:
-    """Keeps the garbage collector from looking at the objects of long requests.
+    """Pauses the garbage collector during long requests.
 
-    They are many and no garbage, and a full collection takes longer than any step. A node that always has
-    long requests must collect too: after `PAUSE_S_MAX` it does, until there are none. `set_aside` spares it
-    the objects that are there when it begins again.
+    Their many objects are live, and a full collection takes longer than any step. A node that always has long
+    requests must collect too: after `PAUSE_S_MAX` it does, until there are none. `set_aside` exempts the
+    objects that exist when collection resumes.
     """
 
     __slots__ = ("_is_on", "_open", "_timer", "set_aside")
@@ -132,7 +132,7 @@ class CollectionPause:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """Something long begins; `end` once it is over."""
+        """A long request begins; call `end` when it has finished."""
         self._open += 1
         if self._open == 1 and gc.isenabled():
             self._is_on = True
@@ -156,7 +156,7 @@ class CollectionPause:
 
 
 class Run(Generic[T]):
-    """Steps that are under way or wait for their turn. `cancel` ends them, and calls nobody."""
+    """Steps in progress or waiting. `cancel` ends them without a callback."""
 
     __slots__ = ("_on_done", "_on_error", "_runner", "is_over", "steps")
 
@@ -191,11 +191,11 @@ class Run(Generic[T]):
 
 
 def _pass(_outcome: object) -> None:
-    """Nobody waits."""
+    """Does nothing: there is no waiter."""
 
 
 def finished(steps: Generator[None, None, T]) -> T:
-    """The outcome of steps that are few enough to be done at once."""
+    """The outcome of steps that are few enough to run at once."""
     try:
         while True:
             next(steps)
@@ -205,8 +205,11 @@ def finished(steps: Generator[None, None, T]) -> T:
 
 
 def long_lists(message: object) -> list[list[Any]]:
-    """Copies of the long lists in a message. Whoever drops the message and then lets `freed` empty the copies
-    frees it in steps: to free a million objects at once takes as long as to make them did."""
+    """Copies of the long lists in a message.
+
+    To free a message in steps, drop it and let `freed` empty the copies: freeing a million objects at once
+    takes as long as creating them.
+    """
     found: list[list[Any]] = []
     if isinstance(message, Struct):
         _collect(message, found)

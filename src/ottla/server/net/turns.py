@@ -1,8 +1,7 @@
-"""Turns of the event loop among connections that have sent many requests at once.
+"""Turns of the event loop for connections that have sent many requests at once.
 
-Rule: however many connections have requests left over, they share one slice of `TURN_MS` in each turn of the
-loop. While there are any (`is_due`), a connection that is read serves one request, and its others in such a
-slice.
+Rule: however many connections have requests left, they share one slice of `TURN_MS` per turn of the loop.
+While there are any (`is_due`), a connection that is read serves one request, and the others in such a slice.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Turns:
         self.is_due = False
 
     def ask(self, one: Leftover) -> None:
-        """Have `go_on` called in the next turn of the loop, or in a later one. Ask once at a time."""
+        """Call `go_on` in the next turn of the loop, or a later one. Ask once at a time."""
         self._waiting.append(one)
         self._arm()
 

@@ -240,7 +240,8 @@ def test_a_file_that_ends_before_its_records_closes_the_connection_and_is_named(
 
     _run(main())
     file.close()
-    assert f"{path} is " in caplog.text and "bytes shorter than the records in it" in caplog.text
+    assert f"{path} is " in caplog.text
+    assert "bytes shorter than the records in it" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -112,8 +112,8 @@ def is_controller_listener(broker: Broker, context: RequestContext) -> bool:
 async def decide(broker: Broker, decision: Decision[_T], *, timeout_ms: int | None = None) -> _T:
     """Have the controller decide, and return its response once that is committed.
 
-    What was decided stays decided when the client goes away or its time runs out; it does not hear of it. A
-    decision that still waits for its turn when the time runs out is not made.
+    A decision stands even if the client disconnects or its request times out. One that still waits for its
+    turn when the time is up is not made.
     """
     if timeout_ms is None:
         return await detach(broker.quorum.submit(decision))

@@ -238,7 +238,7 @@ class Quorum(MetadataQuorum):
     # Requests
 
     async def submit(self, decision: Decision[_T], *, timeout_ms: int | None = None) -> _T:
-        """Decide, append, and answer once it is committed. A KafkaError of the decision comes out here."""
+        """Decide, append, and respond once it is committed. Raises the KafkaError of the decision."""
         return await self.active.decide(decision, timeout_ms=timeout_ms)
 
     async def ask(self, request: Message, *, timeout_ms: int | None = None) -> Any:

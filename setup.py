@@ -14,7 +14,11 @@ from pathlib import Path
 from setuptools import Extension, setup
 
 SOURCE = Path("src")
-INLINE = (SOURCE / "ottla/records/key_hash.py", SOURCE / "ottla/records/varints.py")
+INLINE = (
+    SOURCE / "ottla/records/big_endian.py",
+    SOURCE / "ottla/records/key_hash.py",
+    SOURCE / "ottla/records/varints.py",
+)
 C_TYPES = {
     "Bytes": "const unsigned char *",
     "Out": "unsigned char *",

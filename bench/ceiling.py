@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from tests.interop.peers import OttlaBroker
 
+import ottla.log.log
 from ottla.log.log import Appended
 from ottla.records.batch import read_header
-from ottla.records.validate import Origin
+from ottla.records.plain_batch import PlainCheck
+from ottla.records.validate import Origin, ProduceRules
 from ottla.server.replicas.partition import Partition
 from ottla.tools.server_start import main
 
@@ -52,6 +55,12 @@ def _pretend(
     return Appended(first_offset, first_offset + count - 1, -1, 0, now_ms, False, len(records), count)
 
 
+def _never_plain(rules: ProduceRules) -> PlainCheck:
+    """A check that finds no batch plain: every append calls `Partition.append`."""
+    return PlainCheck(replace(rules, max_message_bytes=0))
+
+
 if __name__ == "__main__":
+    ottla.log.log.PlainCheck = _never_plain  # type: ignore[assignment,attr-defined]
     Partition.append = _pretend  # type: ignore[method-assign]
     sys.exit(main())

@@ -34,7 +34,7 @@ class SparseIndex:
         "_tail_start",
         "_written",
         "base_offset",
-        "entries_max",
+        "full_bytes",
         "is_ragged",
         "path",
         "size_bytes",
@@ -46,7 +46,7 @@ class SparseIndex:
         self._disk = disk
         self.path = path
         self.base_offset = base_offset
-        self.entries_max = bytes_max // self.ENTRY_BYTES
+        self.full_bytes = bytes_max // self.ENTRY_BYTES * self.ENTRY_BYTES
         self.is_ragged = size_bytes % self.ENTRY_BYTES != 0
         """Whether the file ended within an entry when it was opened."""
         self.size_bytes = size_bytes - size_bytes % self.ENTRY_BYTES
@@ -196,7 +196,7 @@ class OffsetIndex(SparseIndex):
 
     @property
     def is_full(self) -> bool:
-        return self.size_bytes // 8 >= self.entries_max
+        return self.size_bytes >= self.full_bytes
 
     def append(self, offset: int, position: int) -> None:
         self._add(_OFFSET_ENTRY.pack(offset - self.base_offset, position))
@@ -255,11 +255,12 @@ class TimeIndex(SparseIndex):
 
     def __init__(self, disk: Disk, path: str, base_offset: int, bytes_max: int, size_bytes: int = 0) -> None:
         super().__init__(disk, path, base_offset, bytes_max, size_bytes)
+        self.full_bytes -= self.ENTRY_BYTES  # one place is kept for the roll
         self._last: tuple[int, int] | None = None if self.size_bytes else (-1, base_offset)
 
     @property
     def is_full(self) -> bool:
-        return self.size_bytes // 12 >= self.entries_max - 1  # one place is kept for the roll
+        return self.size_bytes >= self.full_bytes
 
     def append(self, timestamp: int, offset: int) -> None:
         """Add an entry if its timestamp is new."""

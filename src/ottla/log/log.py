@@ -37,6 +37,7 @@ from ottla.log.transactions import AbortedTransaction, CompletedTransaction, Mar
 from ottla.ports import Buffer, Clock, Disk, Random
 from ottla.rare_paths import rarely
 from ottla.records.batch import BatchHeader
+from ottla.records.plain_batch import PlainCheck
 from ottla.records.validate import (
     BYTES_AT_ONCE,
     NO_LIMIT,
@@ -92,7 +93,6 @@ class Log:
         "_data_end",
         "_disk",
         "_files",
-        "_flush_messages",
         "_flush_state",
         "_roll_ms",
         "_rules",
@@ -101,12 +101,14 @@ class Log:
         "config",
         "epochs",
         "failure",
+        "flush_messages",
         "high_watermark",
         "is_closed",
         "log_end_offset",
         "log_start_offset",
         "name",
         "partition",
+        "plain_check",
         "producers",
         "segments",
         "topic",
@@ -252,9 +254,10 @@ class Log:
         self.config = config
         self._files.config = config
         self._rules = config.produce_rules(self.name)
+        self.plain_check = PlainCheck(self._rules)
         self._segment_bytes = config.segment_bytes
         self._roll_ms = config.roll_ms
-        self._flush_messages = config.flush_messages
+        self.flush_messages = config.flush_messages
 
     def fail(self, error: OSError) -> None:
         """Refuse appends and flushes from now on. After a failed fsync a second one could report success for
@@ -510,6 +513,14 @@ class Log:
             if header.producer_id >= 0:
                 self.producers.apply(header, header.base_offset, header.max_timestamp)
         self.producers.end_offset = last.next_offset
+
+    def undo_write(self, segment: Segment) -> None:
+        """Truncate what a failed write left."""
+        try:
+            segment.undo_write()
+        except OSError as error:
+            self._check_torn(segment, error)
+            raise
 
     def _check_torn(self, segment: Segment, error: OSError) -> None:
         """After a failed write: if the partial batch could not be truncated, nothing may be appended after
@@ -861,7 +872,7 @@ class Log:
     @property
     def is_flush_due(self) -> bool:
         """Whether flush.messages requires a flush before the last append is acknowledged."""
-        flush_messages = self._flush_messages
+        flush_messages = self.flush_messages
         recovery_point = self._flush_state.recovery_point
         return (
             self.log_end_offset - recovery_point >= flush_messages

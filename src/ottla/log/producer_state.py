@@ -120,6 +120,12 @@ class ProducerEntry:
                 return batch
         return None
 
+    def remember(self, last_sequence: int, last_offset: int, offset_delta: int, timestamp: int) -> None:
+        """A batch of its transaction, or of none, is in the log."""
+        facts = (last_sequence, last_offset, offset_delta, timestamp)
+        self.batches.append(tuple.__new__(RememberedBatch, facts))  # half the time of a call of the class
+        self.last_timestamp = timestamp
+
     def __repr__(self) -> str:
         return (
             f"ProducerEntry(producer_id={self.producer_id}, epoch={self.epoch}, "
@@ -235,6 +241,20 @@ class ProducerStates:
                 f"Expected transactional write from producer {header.producer_id} at offset {offset} "
                 f"in partition {self._name}"
             )
+        return None
+
+    def next_of(self, producer_id: int, epoch: int, base_sequence: int) -> ProducerEntry | None:
+        """The entry of a producer without a transaction, if its next batch has this epoch and sequence."""
+        entry = self.entries.get(producer_id)
+        if (
+            entry is not None
+            and entry.epoch == epoch
+            and entry.transaction_first_offset is None
+            and not self._verifications
+            and entry.batches
+            and entry.batches[-1].last_sequence + 1 == base_sequence
+        ):
+            return entry
         return None
 
     def _is_next(self, header: BatchHeader, entry: ProducerEntry) -> bool:
@@ -359,8 +379,7 @@ class ProducerStates:
         last_sequence = NO_SEQUENCE
         if header.base_sequence >= 0:
             last_sequence = increment_sequence(header.base_sequence, delta)
-        entry.batches.append(RememberedBatch(last_sequence, base_offset + delta, delta, max_timestamp))
-        entry.last_timestamp = max_timestamp
+        entry.remember(last_sequence, base_offset + delta, delta, max_timestamp)
         if header.attributes & TRANSACTIONAL_BIT and entry.transaction_first_offset is None:
             entry.transaction_first_offset = base_offset
             self.transactions.begin(producer_id, base_offset)

@@ -403,7 +403,7 @@ class Segment:
         try:
             file.pwrite((buffer,), position)
         except OSError:
-            self._undo_write()
+            self.undo_write()
             raise
         self.size_bytes = position + size
         self._note_batch(position, size, last_offset, max_timestamp)
@@ -417,13 +417,13 @@ class Segment:
         try:
             file.pwrite((buffer,), position)
         except OSError:
-            self._undo_write()
+            self.undo_write()
             raise
         self.size_bytes = position + len(buffer)
         for at, header in iterate_headers(buffer):
             self._note_batch(position + at, header.length_bytes, header.last_offset, header.max_timestamp)
 
-    def _undo_write(self) -> None:
+    def undo_write(self) -> None:
         """Truncate what a failed write left. May raise OSError: then `is_torn` stays set."""
         self.is_torn = True
         self.trim()

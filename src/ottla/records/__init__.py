@@ -16,12 +16,16 @@ from typing import TYPE_CHECKING
 
 COMPILED = (
     "ottla.client.core.accumulator",
+    "ottla.log.plain_append",
     "ottla.records.builder",
     "ottla.records.columns",
     "ottla.records.kernel",
     "ottla.records.keys",
+    "ottla.records.plain_batch",
     "ottla.records.reader",
     "ottla.records.rows",
+    "ottla.server.handlers.produce_fast_path",
+    "ottla.server.replicas.plain_append",
 )
 """The modules that have a compiled form."""
 

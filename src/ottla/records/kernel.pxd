@@ -12,8 +12,23 @@ cpdef bytearray room(Py_ssize_t size)
 
 cdef int _check_range(Py_ssize_t length, Py_ssize_t position, Py_ssize_t end) except -1
 
+@cython.locals(raw="const unsigned char *")
+cpdef tuple walk(
+    const unsigned char[::1] data,
+    Py_ssize_t position,
+    Py_ssize_t end,
+    long long count,
+    long long base_timestamp,
+    long long now_ms,
+    long long before_max_ms,
+    long long after_max_ms,
+    bint check_time,
+    bint need_key,
+    long long first=*,
+    bint is_last=*,
+)
+
 @cython.locals(
-    raw="const unsigned char *",
     max_timestamp=cython.longlong,
     delta_of_max=cython.longlong,
     problems=list,
@@ -29,8 +44,8 @@ cdef int _check_range(Py_ssize_t length, Py_ssize_t position, Py_ssize_t end) ex
     age=cython.longlong,
     problem=int,
 )
-cpdef tuple walk(
-    const unsigned char[::1] data,
+cdef tuple walk_raw(
+    const unsigned char *raw,
     Py_ssize_t position,
     Py_ssize_t end,
     long long count,
@@ -40,8 +55,8 @@ cpdef tuple walk(
     long long after_max_ms,
     bint check_time,
     bint need_key,
-    long long first=*,
-    bint is_last=*,
+    long long first,
+    bint is_last,
 )
 
 @cython.locals(

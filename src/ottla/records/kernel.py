@@ -115,6 +115,37 @@ def walk(
         raw = cython.address(data[0])
     else:
         raw = data
+    return walk_raw(
+        raw,
+        position,
+        end,
+        count,
+        base_timestamp,
+        now_ms,
+        before_max_ms,
+        after_max_ms,
+        check_time,
+        need_key,
+        first,
+        is_last,
+    )
+
+
+def walk_raw(
+    raw: Bytes,
+    position: int,
+    end: int,
+    count: int,
+    base_timestamp: int,
+    now_ms: int,
+    before_max_ms: int,
+    after_max_ms: int,
+    check_time: bool,
+    need_key: bool,
+    first: int,
+    is_last: bool,
+) -> Walk:
+    """`walk`, for a caller that has checked `position` and `end`. A C function when compiled."""
     max_timestamp = -1
     delta_of_max = -1
     problems: list[Problem] | None = None

@@ -319,7 +319,6 @@ async def check_handler(
     entry = apis.API_BY_KEY[key]
     version = max(entry.stable_versions)
     original, routes = dispatcher._handlers[key], dispatcher._routes
-    express = dispatcher._expresses.pop(key, None)
     dispatcher._handlers[key] = Handler(handle)
     routes.clear()
 
@@ -340,8 +339,6 @@ async def check_handler(
         await asyncio.to_thread(talk)
     finally:
         dispatcher._handlers[key] = original
-        if express is not None:
-            dispatcher._expresses[key] = express
         routes.clear()
     assert node.failure is not None
     assert not node.failure.done(), f"{entry.name} ended the node"

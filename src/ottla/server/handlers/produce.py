@@ -28,7 +28,7 @@ from ottla.records.validate import (
     check_request,
 )
 from ottla.server.handlers.common import leader_endpoints, leader_hint
-from ottla.server.handlers.produce_fast_path import express
+from ottla.server.handlers.produce_fast_path import ProduceExpress
 from ottla.server.handlers.unexpected_errors import error_of
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
@@ -577,4 +577,4 @@ def _is_flush_due(append: _Unacknowledged) -> bool:
     return log is not None and log.is_flush_due
 
 
-API = Api(KEY, handle, express)
+API = Api(KEY, handle, ProduceExpress)

@@ -20,12 +20,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ottla.log.file_slice import FileSlice
-from ottla.ports import Buffer, Clock
+from ottla.ports import Buffer
 from ottla.rare_paths import rarely
 from ottla.server.net.answer_memory import SMALL_ANSWER_BYTES, LoneRequest
 from ottla.server.net.request_memory import BUFFER_BYTES_MIN
@@ -62,7 +63,6 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_charged_bytes",
-        "_clock",
         "_corked",
         "_corked_bytes",
         "_descriptor",
@@ -80,6 +80,7 @@ class Connection(asyncio.BufferedProtocol):
         "_listener",
         "_lone",
         "_memory",
+        "_monotonic",
         "_parts",
         "_queue",
         "_waits_for_memory",
@@ -96,7 +97,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
         self._memory = listener.memory
-        self._clock: Clock = listener.clock
+        self._monotonic: Callable[[], float] = listener.clock.monotonic
         self.transport: asyncio.Transport = cast(asyncio.Transport, None)
         self.peer_host = "?"
         self.peer_port = 0
@@ -132,7 +133,7 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         if peer:
             self.peer_host, self.peer_port = peer[0], peer[1]
-        self.last_active = self._clock.monotonic()
+        self.last_active = self._monotonic()
         self.transport.set_write_buffer_limits(high=WRITE_PAUSE_BYTES, low=0)
         socket = transport.get_extra_info("socket")
         if socket is not None and transport.get_extra_info("sslcontext") is None:
@@ -224,11 +225,13 @@ class Connection(asyncio.BufferedProtocol):
             return memoryview(self._frame)[self._filled :]
         shared = self._listener.read_buffer
         head = self._head
-        if head:
-            shared[: len(head)] = head
+        memory = self._memory
+        is_full = memory.used_bytes >= memory.limit_bytes
+        if not head and not is_full:
+            return shared
+        shared[: len(head)] = head
         # With the budget used up, what is read may have to be kept aside: then read little.
-        stop = READ_LITTLE_BYTES if self._memory.is_full else len(shared)
-        return shared[len(head) : stop]
+        return shared[len(head) : READ_LITTLE_BYTES if is_full else len(shared)]
 
     def _grow(self, frame: bytearray) -> None:
         """Grow the buffer to the granted size. Not in `buffer_updated`: there it is in use."""
@@ -239,32 +242,45 @@ class Connection(asyncio.BufferedProtocol):
             grown[: self._filled] = frame
 
     def buffer_updated(self, count: int) -> None:
-        begun = self.last_active = self._clock.monotonic()
+        begun = self.last_active = self._monotonic()
+        listener = self._listener
         if self._frame is not None:
             self._take_part(self._frame, count)
         elif self._leftover or self._whole_frame is not None:  # it arrived although reading is paused
-            self._keep(self._leftover + bytes(self._listener.read_buffer[: len(self._head) + count]))
+            self._keep(self._leftover + bytes(listener.read_buffer[: len(self._head) + count]))
         else:
-            end = count + len(self._head)
-            self._head = b""
-            stop_at = begun if self._listener.turns.is_due else begun + TURN_MS / 1000
-            self._serve(self._listener.read_buffer, end, stop_at)
-        if (held_s := self._clock.monotonic() - begun) > HELD_REPORTED_S:
-            self._listener.lateness.held(held_s)
+            is_lone = not (self._head or self._queue or self._parts or self._holds or self._is_write_paused)
+            answer = None
+            if is_lone and count <= listener.frame_bytes_max:
+                try:
+                    answer = listener.answer_read(listener.read_buffer, count)
+                except Exception as error:  # noqa: BLE001  the last line of defence
+                    listener.request_failed(self, error)
+                    return
+            if answer is None:
+                end = count + len(self._head)
+                self._head = b""
+                stop_at = begun if listener.turns.is_due else begun + TURN_MS / 1000
+                self._serve(listener.read_buffer, end, stop_at, is_declined=is_lone)
+            elif not self.is_closed:
+                self.transport.write(answer)
+        if (held_s := self._monotonic() - begun) > HELD_REPORTED_S:
+            listener.lateness.held(held_s)
 
-    def _serve(self, data: memoryview, end: int, stop_at: float) -> None:
+    def _serve(self, data: memoryview, end: int, stop_at: float, *, is_declined: bool = False) -> None:
         """Serve what was read, and send small responses in one write."""
         self._corked = []
         self._corked_bytes = 0
-        self._split(data, end, stop_at)
+        self._split(data, end, stop_at, is_declined)
         corked, self._corked = self._corked, None
         if corked and not self.is_closed:
             self.transport.write(corked[0] if len(corked) == 1 else b"".join(corked))
 
-    def _split(self, data: memoryview, end: int, stop_at: float) -> None:
-        """Serve each whole frame of what was read, and keep the rest."""
+    def _split(self, data: memoryview, end: int, stop_at: float, is_declined: bool) -> None:
+        """Serve each whole frame of what was read, and keep the rest. `is_declined`: if it is a single frame,
+        that has no fast path."""
         size_max = self._listener.frame_bytes_max
-        monotonic = self._clock.monotonic
+        monotonic = self._monotonic
         position = 0
         while end - position >= 4:
             size = _SIZE.unpack_from(data, position)[0]
@@ -279,7 +295,10 @@ class Connection(asyncio.BufferedProtocol):
                 self._keep(bytes(data[position:end]))
                 return
             position = start + size
-            if self._listener.dispatch(self, data[start:position]):
+            is_single = start == 4 and position == end
+            if not (is_declined and is_single) and self._answer_express(data, start, position):
+                pass
+            elif self._listener.dispatch(self, data[start:position]):
                 self._keep(bytes(data[start - 4 : end]))
                 return
             if self.is_closed:
@@ -294,6 +313,20 @@ class Connection(asyncio.BufferedProtocol):
                 return
         if position < end:
             self._head = bytes(data[position:end])
+
+    def _answer_express(self, data: memoryview, start: int, end: int) -> bool:
+        """Answer the request if it has a fast path. Only where its answer would be the next to leave."""
+        if self._queue:
+            return False
+        try:
+            answer = self._listener.express(data, start, end)
+        except Exception as error:  # noqa: BLE001  the last line of defence
+            self._listener.request_failed(self, error)
+            return True
+        if answer is None:
+            return False
+        self.answer_now([answer])
+        return True
 
     def _refuse_size(self, shared: memoryview, position: int, size_max: int) -> None:
         try:
@@ -393,7 +426,7 @@ class Connection(asyncio.BufferedProtocol):
     def go_on(self, end: float) -> None:
         """Serve what was kept, until the clock shows `end`; then read again."""
         self._is_turn_asked = False
-        begun = self._clock.monotonic()
+        begun = self._monotonic()
         lone = self._lone
         if lone is not None and lone.is_to_repeat and not self.is_closed:
             lone.is_to_repeat = False
@@ -404,7 +437,7 @@ class Connection(asyncio.BufferedProtocol):
                 rest, self._leftover = self._leftover, b""
                 self._memory.give_back(len(rest))
                 self._serve(memoryview(rest), len(rest), end)
-        if (held_s := self._clock.monotonic() - begun) > HELD_REPORTED_S:
+        if (held_s := self._monotonic() - begun) > HELD_REPORTED_S:
             self._listener.lateness.held(held_s)
         self._update_reading()
 
@@ -415,7 +448,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         if not self._is_stalled():
             self._whole_frame = None
-            if self._listener.dispatch(self, memoryview(frame)):
+            view = memoryview(frame)
+            if not self._answer_express(view, 0, len(frame)) and self._listener.dispatch(self, view):
                 self._whole_frame = frame
             else:
                 if self._holds:
@@ -531,8 +565,8 @@ class Connection(asyncio.BufferedProtocol):
         stop_at = 0.0
         while queue and queue[0][0].is_completed and not self.is_closed and not self._is_write_paused:
             if stop_at == 0.0:
-                stop_at = self._clock.monotonic() + TURN_MS / 1000
-            elif self._clock.monotonic() >= stop_at:
+                stop_at = self._monotonic() + TURN_MS / 1000
+            elif self._monotonic() >= stop_at:
                 self._is_flush_due = True
                 asyncio.get_running_loop().call_soon(self._flush)
                 break

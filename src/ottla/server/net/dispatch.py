@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct as Layout
 from types import CoroutineType, GeneratorType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.log.file_slice import FileSlice
 from ottla.ports import Buffer
@@ -59,7 +59,25 @@ MESSAGE_LETTERS_MAX = 1000
 _PREFIX = Layout(">ii")
 _PREFIX_FLEXIBLE = Layout(">iix")
 
-Express = Callable[["Broker", memoryview, int, int], "bytes | None"]
+
+class Express(Protocol):
+    """A fast path from frame to frame. If it returns None, nothing has happened."""
+
+    def answer(self, data: memoryview, start: int, end: int) -> bytes | None:
+        """The answer to the request that lies in a buffer from `start` to `end`."""
+
+    def answer_read(self, data: memoryview, count: int) -> bytes | None:
+        """The same, if the first `count` bytes are one request with its size before it."""
+
+
+class NoExpress:
+    """No request has a fast path."""
+
+    def answer(self, data: memoryview, start: int, end: int) -> bytes | None:
+        return None
+
+    def answer_read(self, data: memoryview, count: int) -> bytes | None:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +87,15 @@ class Api:
     `handle(broker, request, context)` returns the response; a `PendingResponse` or a coroutine for one that
     comes later; a generator that returns one of these, and is run in slices; or None where the protocol wants
     no response. `handle_at_controller`: on controller listeners it is another request under the same key.
-    `express(version)` gives a quick way from frame to frame, if that version has one; where it returns None,
-    nothing has happened and the request goes the usual way. `amplifies`: a request of few bytes may have an
-    answer of many, and only reads (`answer_memory.py`). `refuse(request, error, version)` makes the response
-    for a KafkaError that `handle` raises. `answer_unsupported`: the answer, in version 0, to a request of a
-    version that is not served; without it the connection is closed.
+    `express(broker)` makes the fast path of the one API that has one. `amplifies`: a request of few bytes may
+    have an answer of many, and only reads (`answer_memory.py`). `refuse(request, error, version)` makes the
+    response for a KafkaError that `handle` raises. `answer_unsupported`: the answer, in version 0, to a
+    request of a version that is not served; without it the connection is closed.
     """
 
     key: int
     handle: Handle
-    express: Callable[[int], Express | None] | None = None
+    express: Callable[[Broker], Express] | None = None
     forwarding: Forwarding = Forwarding.NONE
     handle_at_controller: Handle | None = None
     amplifies: bool = False
@@ -114,7 +131,6 @@ class _Route:
         "amplifies",
         "decode",
         "encode",
-        "express",
         "handle",
         "has_flexible_header",
         "prefix",
@@ -123,10 +139,9 @@ class _Route:
         "version",
     )
 
-    def __init__(self, handle: Handle, key: int, version: int, express: Express | None = None) -> None:
+    def __init__(self, handle: Handle, key: int, version: int) -> None:
         entry = apis.API_BY_KEY[key]
         self.handle = handle
-        self.express = express
         self.amplifies = False
         self.has_flexible_header = apis.request_header_version(key, version) >= 2
         self.request, self.version = entry.request_class(), version
@@ -267,7 +282,7 @@ class Dispatcher:
         self._long = LongRequests(broker)
         self._routes: dict[int, _Route] = {}
         self._handlers: dict[int, Handler] = {}
-        self._expresses: dict[int, Callable[[int], Express | None]] = {}
+        self.express: Express = NoExpress()
         self._forwarding: dict[int, Forwarding] = {}
         self._unsupported_answers = {
             api.key: api.answer_unsupported for api in handlers if api.answer_unsupported is not None
@@ -280,7 +295,7 @@ class Dispatcher:
                     handle = api.handle_at_controller
                 self._handlers[api.key] = Handler(handle, api.refuse)
                 if api.express is not None:
-                    self._expresses[api.key] = api.express
+                    self.express = api.express(broker)
                 if api.forwarding is not Forwarding.NONE:
                     self._forwarding[api.key] = api.forwarding
 
@@ -304,11 +319,6 @@ class Dispatcher:
             if route.amplifies and not connection.begin_alone(frame):
                 return True
             client_id, position = frames.read_client_id(frame, route.has_flexible_header)
-            if route.express is not None and connection.owes_nothing:
-                answer = route.express(self._broker, frame, position, correlation_id)
-                if answer is not None:
-                    connection.answer_now([answer])
-                    return None
             context = RequestContext(version, correlation_id, client_id, connection, self._listener_name)
             if len(frame) < SLICED_BYTES_MIN:
                 request, _ = route.decode(frame, position)  # Kafka ignores bytes after the request too
@@ -322,8 +332,7 @@ class Dispatcher:
             connection.close(f"its request is malformed: {error}")
             return None
         except Exception as error:  # noqa: BLE001  the last line of defence
-            self._broker.failures.note("dispatch", "", error)
-            connection.close(f"unexpected error in its request: {error}")
+            self.request_failed(connection, error)
             return None
         try:
             outcome = route.handle(self._broker, request, context)
@@ -346,6 +355,11 @@ class Dispatcher:
             return None
         self._answer_later(connection, route, outcome, correlation_id)
         return None
+
+    def request_failed(self, connection: Connection, error: Exception) -> None:
+        """Close a connection whose request met a bug of ours."""
+        self._broker.failures.note("dispatch", "", error)
+        connection.close(f"unexpected error in its request: {error}")
 
     async def answer_embedded(self, frame: bytes, context: RequestContext, principal: str) -> bytes:
         """The frame, without its size, of the answer to a request that another node handed on.
@@ -384,9 +398,7 @@ class Dispatcher:
 
     def _direct_route(self, key: int, version: int) -> _Route:
         """The route of an API version that this node answers itself."""
-        express = self._expresses.get(key)
-        handle = self._handlers[key].direct
-        route = _Route(handle, key, version, express(version) if express is not None else None)
+        route = _Route(self._handlers[key].direct, key, version)
         route.amplifies = key in self._amplifying
         return route
 

@@ -38,9 +38,12 @@ class ListenerSettings:
 
 
 class Listener:
-    """A bound port. Once `serve` has been called, `dispatch` gets each frame of each connection."""
+    """A bound port. After `serve`, `dispatch` gets each frame that `express` does not answer."""
 
     dispatch: Callable[[Connection, memoryview], bool | None]
+    express: Callable[[memoryview, int, int], bytes | None]
+    answer_read: Callable[[memoryview, int], bytes | None]
+    request_failed: Callable[[Connection, Exception], None]
 
     def __init__(
         self,
@@ -83,6 +86,9 @@ class Listener:
         """Accept connections, and pass their frames to the dispatcher."""
         assert self._server is not None, "bind comes first"
         self.dispatch = dispatcher.dispatch
+        self.express = dispatcher.express.answer
+        self.answer_read = dispatcher.express.answer_read
+        self.request_failed = dispatcher.request_failed
         await self._server.start_serving()
 
     def stop_accepting(self) -> None:

@@ -1,7 +1,10 @@
-"""The quick way of a produce request against the general one: same answers, same log, or left alone."""
+"""The fast path of a produce request against the general one: same answers, same log, or left alone."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,13 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ottla.records
 from ottla.host import HostDisk
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
-from ottla.records.batch import Codec
+from ottla.log.producer_state import RememberedBatch
+from ottla.records.batch import Codec, iterate_headers
 from ottla.records.record import Record, build_batch
 from ottla.server.handlers import produce
-from ottla.server.handlers.produce_fast_path import express
+from ottla.server.handlers.produce_fast_path import ProduceExpress
 from ottla.server.net.dispatch import RequestContext, _Route
 from ottla.server.replicas.partition import Partition, Partitions
 from ottla.wire.errors import KafkaStorageError, MalformedMessage
@@ -37,6 +42,10 @@ class _Clock:
         return 1.0
 
 
+class _Partition(Partition):
+    """One whose methods a test may replace."""
+
+
 class _Side:
     """A broker with one topic of one partition, as far as produce requests see it."""
 
@@ -46,7 +55,7 @@ class _Side:
         self.log = Log.open(
             self.disk, _Clock(), str(directory), config, topic="news", partition=0, topic_id=TOPIC_ID
         )
-        self.partition = Partition("news", TOPIC_ID, 0, self.log)
+        self.partition = _Partition("news", TOPIC_ID, 0, self.log)
         self.partition.is_leader = True
         self.partition.leader_epoch = 3
         self.partition.isr = [1]
@@ -55,6 +64,7 @@ class _Side:
         self.broker: Any = SimpleNamespace(
             partitions=partitions,
             clock=_Clock(),
+            lateness=SimpleNamespace(latest_api=-1),
             image=SimpleNamespace(topics={}, topics_by_name={}),
             directories=SimpleNamespace(storage_error=self._storage_error),
             # The coordinator has nothing against any write.
@@ -80,16 +90,18 @@ class _Side:
         return "no answer" if response is None else b"".join(route.frame(response, 7))  # type: ignore[arg-type]
 
     def quick(self, version: int, frame: bytes) -> bytes | str:
-        """The same, by the quick way where it takes the request."""
+        """The same, by the fast path where it takes the request."""
         own = memoryview(bytearray(frame))
-        try:
-            _, position = read_client_id(own, True)
-            way = express(version)
-            answer = way(self.broker, own, position, 7) if way is not None else None
-        except MalformedMessage as error:
-            return str(error)
+        answer = self.express(own)
         assert answer is not None or own == frame, "a request that is left alone is left as it was"
         return self.general(version, frame) if answer is None else answer
+
+    def express(self, frame: memoryview) -> bytes | None:
+        return ProduceExpress(self.broker).answer(frame, 0, len(frame))
+
+    def producers(self) -> list[tuple[str, list[RememberedBatch], int]]:
+        entries = self.log.producers.entries.values()
+        return [(repr(entry), list(entry.batches), entry.last_timestamp) for entry in entries]
 
     def records(self) -> bytes:
         return self.log.segments.active.file.pread(1 << 20, 0)
@@ -188,6 +200,7 @@ def test_both_ways_answer_with_the_same_bytes_and_write_the_same_records(
             assert quick.quick(version, frame) == general.general(version, frame)
             assert quick.log.log_end_offset == general.log.log_end_offset
             assert quick.log.high_watermark == general.log.high_watermark
+            assert quick.producers() == general.producers()
         assert quick.records() == general.records()
     finally:
         quick.close()
@@ -204,11 +217,8 @@ def side(tmp_path: Path) -> Any:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("acks", [1, -1])
 def test_the_usual_request_goes_the_quick_way(side: _Side, version: int, acks: int) -> None:
-    way = express(version)
-    assert way is not None
     frame = memoryview(bytearray(_frame(version, [_batch(100)], acks=acks)))
-    answer = way(side.broker, frame, read_client_id(frame, True)[1], 7)
-    assert answer is not None
+    assert side.express(frame) is not None
     assert side.log.high_watermark == 1
 
 
@@ -226,9 +236,7 @@ def test_a_request_whose_answer_must_wait_or_fail_is_left_alone(
         side.partition.is_leader = False
     before = _frame(13, [_batch(100)], acks=0 if cause == "acks" else 1)
     frame = memoryview(bytearray(before))
-    way = express(13)
-    assert way is not None
-    assert way(side.broker, frame, read_client_id(frame, True)[1], 7) is None
+    assert side.express(frame) is None
     assert frame == before
     assert side.log.log_end_offset == 0
 
@@ -243,11 +251,114 @@ def test_a_write_that_fails_leaves_the_request_as_it_was(
     monkeypatch.setattr(type(side.log.segments.active.file), "pwrite", fail)
     before = _frame(13, [_batch(100)])
     frame = memoryview(kind(before))
-    way = express(13)
-    assert way is not None
-    assert way(side.broker, frame, read_client_id(frame, True)[1], 7) is None
+    assert side.express(frame) is None
     assert frame == before
 
 
-def test_old_versions_have_no_quick_way() -> None:
-    assert [version for version in range(14) if express(version) is not None] == VERSIONS
+def test_a_request_lies_within_its_buffer(side: _Side) -> None:
+    express = ProduceExpress(side.broker)
+    view = memoryview(bytearray(_frame(12, [_batch(100)])))
+    for start, end in ((0, len(view) + 1), (-1, len(view)), (20, 10)):
+        with pytest.raises(ValueError, match="no bytes"):
+            express.answer(view, start, end)
+    assert express.answer_read(view, len(view) + 1) is None
+
+
+@pytest.mark.parametrize("version", range(3, 9))
+def test_old_versions_have_no_quick_way(side: _Side, version: int) -> None:
+    frame = memoryview(bytearray(_frame(version, [_batch(100)])))
+    assert side.express(frame) is None
+    assert side.log.log_end_offset == 0
+
+
+def test_sequences_wrap_and_retries_are_recognized_in_both_ways(tmp_path: Path) -> None:
+    quick = _Side(tmp_path / "quick", LogConfig())
+    general = _Side(tmp_path / "general", LogConfig())
+    records = [Record(number, NOW_MS, None, b"v") for number in range(2)]
+    top = 2**31
+    for sequence in (top - 6, top - 4, top - 4, top - 2, 0, top - 2, 2, 9, 4):
+        batch = build_batch(records, producer_id=5, producer_epoch=0, base_sequence=sequence)
+        frame = _frame(12, [batch])
+        assert quick.quick(12, frame) == general.general(12, frame)
+        assert quick.producers() == general.producers()
+    assert quick.records() == general.records()
+    assert quick.log.log_end_offset == 12
+    quick.close()
+    general.close()
+
+
+@pytest.mark.parametrize("idempotent", [False, True])
+def test_a_batch_after_the_first_is_appended_in_one_step(side: _Side, idempotent: bool) -> None:
+    """The first one of a segment and of a leader epoch is not."""
+    for number in range(400):  # index entries too
+        options = {"producer_id": 5, "producer_epoch": 0, "base_sequence": number} if idempotent else {}
+        frame = bytearray(_frame(12, [_batch(40, **options)]))
+        assert side.express(memoryview(frame)) is not None
+        if number == 0:
+            side.partition.append = None  # type: ignore[assignment,method-assign]
+    assert side.log.high_watermark == 400
+    batches = list(iterate_headers(side.records()[: side.log.segments.active.size_bytes]))
+    assert [header.base_offset for _, header in batches] == list(range(400))
+    assert {header.partition_leader_epoch for _, header in batches} == {3}
+    assert side.log.segments.active.offset_index.count > 0
+
+
+GUARDED = """
+# Every request ends where an unreadable page begins, so that one byte read too far ends this process.
+import ctypes, mmap, random, sys
+from pathlib import Path
+from ottla.log.config import LogConfig
+from ottla.records import KERNEL
+from ottla.server.handlers.produce_fast_path import ProduceExpress
+from tests.unit.server.handlers.test_produce_fast_path import _batch, _frame, _Side
+assert KERNEL == "compiled"
+libc = ctypes.CDLL(None, use_errno=True)
+PAGE = mmap.PAGESIZE
+area = mmap.mmap(-1, 2 * PAGE)
+start = ctypes.addressof(ctypes.c_char.from_buffer(area))
+assert libc.mprotect(ctypes.c_void_p(start + PAGE), PAGE, 0) == 0
+source = random.Random(7)
+side = _Side(Path(sys.argv[1]), LogConfig())
+express = ProduceExpress(side.broker)
+answered = 0
+for number in range(20_000):
+    frame = bytearray(_frame(source.choice((9, 12, 13)), [_batch(source.choice((0, 1, 40)))]))
+    for _ in range(source.choice((0, 1, 2))):
+        value = source.choice((0, 1, 2, 0x7F, 0x80, 0xFF, source.randrange(256)))
+        frame[source.randrange(8, len(frame))] = value
+    if source.random() < 0.3:
+        del frame[source.randrange(len(frame)) :]
+    if number % 2:
+        frame = bytearray(len(frame).to_bytes(4, "big")) + frame
+    view = memoryview((ctypes.c_ubyte * len(frame)).from_address(start + PAGE - len(frame))).cast("B")
+    view[:] = frame
+    if number % 2:
+        answered += express.answer_read(view, len(view)) is not None
+    else:
+        answered += express.answer(view, 0, len(view)) is not None
+assert side.log.log_end_offset == answered
+print("answered", answered)
+side.close()
+"""
+ROOT = Path(__file__).resolve().parents[4]
+
+
+def test_the_compiled_form_reads_no_byte_past_the_end_of_a_request(tmp_path: Path) -> None:
+    if ottla.records.KERNEL != "compiled":
+        pytest.skip("plain Python checks each index")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", GUARDED, str(tmp_path / "side")]
+    result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, (result.returncode, result.stderr)
+    assert int(result.stdout.split()[-1]) > 1000
+
+
+def test_the_plain_form_passes_the_same_tests() -> None:
+    if ottla.records.KERNEL != "compiled":
+        pytest.skip("it runs")
+    files = [__file__, str(ROOT / "tests/unit/records/test_plain_batch.py")]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files]
+    environment = {**os.environ, "OTTLA_KERNEL": "python"}
+    result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout
+    assert "2 skipped" in result.stdout

@@ -17,10 +17,11 @@ import pytest
 
 from ottla.host import HostClock, HostDisk, HostNetwork
 from ottla.log.file_slice import FileSlice
-from ottla.ports import Clock
+from ottla.ports import Buffer, Clock
 from ottla.server.net.answer_memory import AnswerMemory
 from ottla.server.net.connection import UNANSWERED_MAX, WRITE_CHUNK_BYTES, Connection, Encoded
 from ottla.server.net.connection_quotas import ConnectionLimits, ConnectionQuotas
+from ottla.server.net.dispatch import Express, NoExpress
 from ottla.server.net.listener import Listener, ListenerSettings
 from ottla.server.net.loop_lag import LoopLateness
 from ottla.server.net.request_memory import RequestMemory
@@ -31,8 +32,34 @@ Dispatch = Callable[[Connection, memoryview], None]
 
 
 class _Dispatcher:
-    def __init__(self, dispatch: Dispatch) -> None:
+    def __init__(self, dispatch: Dispatch, express: Express | None = None) -> None:
         self.dispatch = dispatch
+        self.express = express or NoExpress()
+
+    def request_failed(self, connection: Connection, error: Exception) -> None:
+        connection.close(str(error))
+
+
+class _Quick:
+    """A fast path for requests that begin with b"q"; b"qe" is a mistake in it."""
+
+    def __init__(self) -> None:
+        self.answered = 0
+        self.asked = 0
+
+    def answer_read(self, data: memoryview, count: int) -> bytes | None:
+        size = int.from_bytes(data[:4], "big")
+        return self.answer(data, 4, count) if size == count - 4 else None
+
+    def answer(self, data: memoryview, start: int, end: int) -> bytes | None:
+        self.asked += 1
+        frame = bytes(data[start:end])
+        if frame[:2] == b"qe":
+            raise RuntimeError("planted")
+        if frame[:1] != b"q":
+            return None
+        self.answered += 1
+        return pack(">i", len(frame)) + frame
 
 
 @asynccontextmanager
@@ -43,6 +70,7 @@ async def _listening(
     memory: RequestMemory | None = None,
     limits: ConnectionLimits | None = None,
     clock: Clock | None = None,
+    express: Express | None = None,
 ) -> AsyncIterator[Listener]:
     listener = Listener(
         ListenerSettings(
@@ -56,7 +84,7 @@ async def _listening(
         turns=Turns(clock or HostClock()),
     )
     await listener.bind(HostNetwork())
-    await listener.serve(_Dispatcher(dispatch))  # type: ignore[arg-type]
+    await listener.serve(_Dispatcher(dispatch, express))  # type: ignore[arg-type]
     try:
         yield listener
     finally:
@@ -598,3 +626,85 @@ def test_a_handler_that_holds_its_connection_is_not_overtaken() -> None:
             writer.close()
 
     _run(main())
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 7, 9, 10**7])
+def test_quick_answers_leave_in_the_order_of_their_requests(piece_bytes: int) -> None:
+    frames = [b"quick", b"other", b"quick", b"q" * 300_000 if piece_bytes > 9 else b"quick", b"other", b"q"]
+    stream = b"".join(pack(">i", len(frame)) + frame for frame in frames)
+    quick = _Quick()
+
+    async def main() -> None:
+        async with _listening(_echo, express=quick) as listener:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            for start in range(0, len(stream), piece_bytes):
+                writer.write(stream[start : start + piece_bytes])
+                await writer.drain()
+                await asyncio.sleep(0)
+            assert [await _read_frame(reader) for _ in frames] == frames
+            writer.close()
+
+    _run(main())
+    assert quick.answered == 4
+
+
+def test_no_quick_answer_overtakes_one_that_comes_later() -> None:
+    quick = _Quick()
+    waiting: list[PendingResponse] = []
+
+    def dispatch(connection: Connection, frame: memoryview) -> None:
+        answer = PendingResponse()
+        kept = bytes(frame)
+        parts: list[Buffer | FileSlice] = [pack(">i", len(kept)) + kept]
+        connection.answer_later(answer, lambda _response: parts)
+        if kept == b"late":
+            waiting.append(answer)
+        else:
+            answer.complete("now")
+
+    async def main() -> None:
+        async with _listening(dispatch, express=quick) as listener:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            writer.write(pack(">i", 4) + b"late")
+            while not waiting:
+                await asyncio.sleep(0.001)
+            writer.write(pack(">i", 5) + b"quick")
+            (connection,) = listener.connections
+            while len(connection._queue) < 2:
+                await asyncio.sleep(0.001)
+            waiting[0].complete("now")
+            assert [await _read_frame(reader) for _ in range(2)] == [b"late", b"quick"]
+            writer.close()
+
+    _run(main())
+    assert quick.answered == 0
+
+
+def test_a_request_that_is_asked_once_for_a_quick_way_is_not_asked_again() -> None:
+    quick = _Quick()
+
+    async def main() -> None:
+        async with _listening(_echo, express=quick) as listener:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            writer.write(pack(">i", 5) + b"other")
+            assert await _read_frame(reader) == b"other"
+            writer.close()
+
+    _run(main())
+    assert quick.asked == 1
+
+
+@pytest.mark.parametrize("frame", [b"qe", b"q" * 101])
+def test_a_quick_way_that_fails_or_a_frame_too_large_for_it_ends_the_connection(frame: bytes) -> None:
+    quick = _Quick()
+
+    async def main() -> None:
+        async with _listening(_echo, express=quick, frame_bytes_max=100) as listener:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            writer.write(pack(">i", len(frame)) + frame)
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                await _read_frame(reader)
+            writer.close()
+
+    _run(main())
+    assert quick.answered == 0

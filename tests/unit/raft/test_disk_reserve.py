@@ -128,6 +128,32 @@ def test_changes_on_a_full_disk_use_the_reserve_then_fail_and_succeed_once_there
     asyncio.run(asyncio.wait_for(test(), 30))
 
 
+def test_batches_of_several_segments_that_are_written_together_are_committed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full once the first segment is written."""
+    monkeypatch.setattr("ottla.raft.driver.disk_room.RETRY_SECONDS", 0)
+
+    async def test() -> None:
+        disk, listener = FullDisk(), RecordingListener()
+        driver = only_voter(tmp_path, disk, listener, segment_bytes=1000)
+        await driver.start()
+        disk.is_full = True
+        values = [bytes([number]) * 400 for number in range(4)]
+        for value in values:
+            driver.append([value], [value])
+        while len(listener.records) < len(values) and not driver.failure.done():
+            disk.is_full = disk.is_full and not driver._room.is_lacking
+            await asyncio.sleep(0)
+        assert not driver.failure.done()
+        assert listener.records == values
+        assert len(driver.log.segments) > 1
+        await driver.stop()
+        disk.close()
+
+    asyncio.run(asyncio.wait_for(test(), 30))
+
+
 def test_a_start_on_a_full_disk_uses_the_reserve(tmp_path: Path) -> None:
     async def test() -> None:
         disk, listener = FullDisk(), RecordingListener()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from ottla.ports import Clock
@@ -165,16 +166,31 @@ class LeaderLog(Generic[_T]):
             self._wake.clear()
 
     def _write_batches(self) -> None:
-        batches, log, epoch = self._unwritten, self._storage.log, self._replica.epoch
-        content = batches[0].content if len(batches) == 1 else bytearray().join(b.content for b in batches)
-        self._storage.write(
-            lambda: log.append(
-                memoryview(content),
-                leader_epoch=epoch,
-                now_ms=self._clock.now_ms(),
-                origin=Origin.RAFT_LEADER,
-            )
+        """Write what was appended, as many batches at once as fit into a segment: the log writes such a run
+        completely or not at all. A run that was written is not appended again if a later one fails."""
+        log, epoch = self._storage.log, self._replica.epoch
+        while self._unwritten:
+            run = self._next_run(log.config.segment_bytes)
+            content = run[0].content if len(run) == 1 else bytearray().join(one.content for one in run)
+            self._storage.write(partial(self._append_to_log, content, epoch))
+            del self._unwritten[: len(run)]
+            self._delivery.add(one.batch for one in run)
+            self._replica.step(LogAppended(log.log_end_offset, epoch))
+
+    def _append_to_log(self, content: bytearray, epoch: int) -> None:
+        self._storage.log.append(
+            memoryview(content),
+            leader_epoch=epoch,
+            now_ms=self._clock.now_ms(),
+            origin=Origin.RAFT_LEADER,
         )
-        self._unwritten = []
-        self._delivery.add(one.batch for one in batches)
-        self._replica.step(LogAppended(log.log_end_offset, epoch))
+
+    def _next_run(self, bytes_max: int) -> list[_UnwrittenBatch[_T]]:
+        """The next batches of at most `bytes_max` bytes, or one batch."""
+        count, size = 1, len(self._unwritten[0].content)
+        for one in self._unwritten[1:]:
+            size += len(one.content)
+            if size > bytes_max:
+                break
+            count += 1
+        return self._unwritten[:count]

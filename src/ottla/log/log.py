@@ -809,11 +809,11 @@ class Log:
         self._move_end(offset)
         self.log_start_offset = min(self.log_start_offset, offset)
         self.high_watermark = min(self.high_watermark, offset)
+        self.epochs.truncate_from_end(offset)
         # The batch that held the offset is dropped, including its flushed records below the offset.
         data_end_offset = self._files.truncate_to(offset)
         self._data_end = (data_end_offset, offset)
         self._flush_state.truncate_to(data_end_offset)
-        self.epochs.truncate_from_end(offset)
         self._reload_producers()
         self.producers.transactions.keep_unreplicated(unreplicated, offset)
         self.set_high_watermark(self.high_watermark)
@@ -847,8 +847,8 @@ class Log:
         self._data_end = (-1, -1)
         self.log_start_offset = log_start_offset
         self.high_watermark = offset
-        self._files.substitute(empty)
         self.epochs.clear()
+        self._files.substitute(empty)
         self.producers.restore((), offset, self._clock.now_ms())
         self.set_high_watermark(offset)
 

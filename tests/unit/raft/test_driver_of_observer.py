@@ -12,6 +12,8 @@ import pytest
 from tests.unit.raft.listener import RecordingListener
 
 from ottla.host import HostClock, HostDisk, HostRandom
+from ottla.log.files import LogFiles
+from ottla.log.producer_snapshots import Snapshots
 from ottla.log.segment import Segment
 from ottla.raft.disk_reserve import BLOCK_BYTES
 from ottla.raft.driver import (
@@ -133,6 +135,62 @@ def test_records_that_the_leader_lacks_are_truncated_and_never_delivered(tmp_pat
             assert observer.end == EpochEnd(2, 1)
             await driver.take_fetched(batch(1, 3, b"b"), 2)
             assert listener.records == [b"a", b"b"]
+
+    run(test)
+
+
+@pytest.mark.parametrize(("part", "method"), [(Segment, "truncate_to"), (Snapshots, "restore")])
+def test_a_truncation_that_failed_halfway_is_completed_before_the_next_append(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: type, method: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async def test() -> None:
+        async with Observer(tmp_path) as observer:
+            driver, listener = observer.driver, observer.listener
+            await driver.follow(1, 3)
+            await driver.take_fetched(batch(0, 2, b"a") + batch(1, 3, b"lost"), 1)
+            await driver.follow(1, 4)
+            with monkeypatch.context() as patch:
+                patch.setattr(part, method, refuse)
+                with pytest.raises(OSError, match="Too many open files") as caught:
+                    await driver.truncate(EpochEnd(2, 1), 1, 4)
+                assert driver.is_passing(caught.value)
+                assert observer.end == EpochEnd(2, 1)
+            await driver.take_fetched(batch(1, 4, b"b"), 2)
+            assert listener.records == [b"a", b"b"]
+            assert not driver.log.is_truncation_unfinished
+
+    run(test)
+
+
+def test_a_snapshot_that_replaced_the_log_halfway_fails_the_driver_and_a_restart_repairs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the log would continue after a snapshot that nothing has loaded."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def test() -> None:
+        async with Observer(tmp_path) as observer:
+            driver = observer.driver
+            await driver.follow(1, 4)
+            await driver.take_fetched(batch(0, 4, b"a"), 1)
+            download = driver.begin_download(SnapshotId(100, 4))
+            download.append(
+                b"".join(build([b"x"], epoch=4, now_ms=9, last_contained_ms=8, kraft_version=0, voters=None))
+            )
+            with monkeypatch.context() as patch:
+                patch.setattr(LogFiles, "substitute", refuse)
+                with pytest.raises(OSError, match="No space left") as caught:
+                    await driver.adopt_snapshot(download, 1, 4)
+            assert not driver.is_passing(caught.value)
+            driver.fail(caught.value)
+        async with Observer(tmp_path) as again:
+            assert again.listener.snapshot == (SnapshotId(100, 4), [b"x"])
+            assert again.end == EpochEnd(4, 100)
 
     run(test)
 

@@ -95,7 +95,11 @@ class FollowerLog(Generic[_T]):
             offset = min(journal.common_end(diverging), journal.log.log_end_offset)
             if offset < replica.high_watermark:
                 raise DivergedBelowCommit(offset, replica.high_watermark)
-            journal.log.truncate_to(offset)
+            try:
+                journal.log.truncate_to(offset)
+            finally:
+                # Even if it failed halfway: the log already ends there, and the next write completes it.
+                if journal.log.log_end_offset <= offset:
+                    replica.step(LogTruncated(offset, journal.end.epoch))
+                    self._delivery.truncate_to(offset)
             logger.info("Truncated the metadata log to offset %d, where the leader's log diverges.", offset)
-            replica.step(LogTruncated(offset, journal.end.epoch))
-            self._delivery.truncate_to(offset)

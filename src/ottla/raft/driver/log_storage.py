@@ -49,8 +49,16 @@ class LogStorage:
         return self.journal.log
 
     def write(self, write: Callable[[], _T]) -> _T:
-        """Call `write`, and again with a block of the reserve as long as the disk is full."""
-        return self.room.reserve.attempt(write)
+        """Call `write`, and again with a block of the reserve as long as the disk is full.
+
+        A truncation that failed halfway is completed before: until then the log accepts no appends.
+        """
+
+        def attempt() -> _T:
+            self.log.finish_truncation()
+            return write()
+
+        return self.room.reserve.attempt(attempt)
 
     async def flush_and_report(self) -> None:
         """Flush the log, and let the replica count its records. The caller holds the turn."""

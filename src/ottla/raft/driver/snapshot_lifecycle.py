@@ -95,7 +95,10 @@ class SnapshotLifecycle(Generic[_T]):
             self._store.add(kept)
             try:
                 self._storage.write(self._journal.restart_at_snapshot)
-            except OSError:
+            except OSError as error:
+                if self._storage.log.is_truncation_unfinished:
+                    # It already ends at the snapshot, and nothing fetches what is before. A start repairs it.
+                    self._storage.log.fail(error)
                 self._store.withdraw(kept)  # so that the follower fetches it again
                 raise
             replica.step(LogReplaced(offset, kept.id.epoch))

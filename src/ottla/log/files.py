@@ -120,9 +120,9 @@ class LogFiles:
     def _replace_empty(self, old: Segment) -> Segment:
         """Create an empty segment again that must be rolled: an index without room for entries is always
         full."""
-        old.close_handles()
-        segment = self._create(old.base_offset)
+        segment = self.create_substitute(old.base_offset)
         self.segments.add(segment)
+        old.remove()
         return segment
 
     # ---- compaction
@@ -206,7 +206,7 @@ class LogFiles:
             return self._create(base_offset)
         except Exception:
             for segment in same_names:
-                segment.rename(suffix="")
+                self._unmark_deleted(segment)
             raise
 
     def substitute(self, segment: Segment) -> None:
@@ -234,11 +234,14 @@ class LogFiles:
         try:
             segment.rename(suffix=DELETED)
         except Exception:
-            try:
-                segment.rename(suffix="")
-            except OSError as error:
-                self._on_failure(error)
+            self._unmark_deleted(segment)
             raise
+
+    def _unmark_deleted(self, segment: Segment) -> None:
+        try:
+            segment.rename(suffix="")
+        except OSError as error:
+            self._on_failure(error)
 
     def _schedule_deletion(self, segment: Segment) -> None:
         due_ms = self._clock.now_ms() + self.config.file_delete_delay_ms

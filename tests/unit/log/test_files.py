@@ -74,6 +74,22 @@ def test_rolling_an_empty_segment_starts_it_over(bench: Bench) -> None:
     assert offsets(log) == [0]
 
 
+def test_an_empty_segment_that_cannot_be_started_over_stays(faulty: Bench) -> None:
+    log = faulty.open()
+    append(log, batch())
+    log.roll()
+    old = log.active_segment
+    disk_of(faulty).fail_on("create", ".log")
+    with pytest.raises(OSError, match="No space"):
+        log.roll()
+    disk_of(faulty).heal()
+    assert log.active_segment is old
+    append(log, batch())
+    assert offsets(log) == [0, 1]
+    log = faulty.reopen(log, clean=False)
+    assert offsets(log) == [0, 1]
+
+
 def test_a_preallocated_segment_is_trimmed_when_it_becomes_inactive(bench: Bench) -> None:
     bench.config = LogConfig(preallocate=True, segment_bytes=3 * SIZE)
     log = bench.open()

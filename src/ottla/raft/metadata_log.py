@@ -114,6 +114,8 @@ class Journal:
                 "The snapshot %s is ahead of the log; restarting the log after it.", latest.file_name
             )
             self.restart_at_snapshot()
+        if latest is not None:
+            log.advance_high_watermark(latest.offset)  # what a snapshot covers is committed
 
     def _repair(self, log: Log, base: int, damaged: Sequence[DamagedSnapshot], *, can_refetch: bool) -> None:
         """Go back to the last valid snapshot, if the log has all records after it."""

@@ -41,6 +41,7 @@ class Observer:
         voters: VoterSet | None = None,
         local: Voter = OBSERVER,
         reserve_bytes: int = 0,
+        retention_bytes: int = 100 * 1024 * 1024,
     ) -> None:
         self.disk = HostDisk()
         self.listener = RecordingListener()
@@ -49,6 +50,7 @@ class Observer:
             local=local,
             static_voters=VoterSet([LEADER]) if voters is None else voters,
             reserve_bytes=reserve_bytes,
+            retention_bytes=retention_bytes,
             is_observer=True,
         )
         self.driver: Driver[bytes] = Driver(
@@ -226,6 +228,39 @@ def test_a_leader_that_lost_committed_records_is_not_followed(tmp_path: Path) ->
             await driver.take_fetched(batch(0, 2, b"a") + batch(1, 2, b"b"), 2)
             with pytest.raises(DivergedBelowCommit, match="reformat this node"):
                 await driver.truncate(EpochEnd(2, 1), 1, 2)
+
+    run(test)
+
+
+async def with_snapshots(directory: Path) -> None:
+    """Snapshots of about 1,200 bytes at the offsets 1, 2 and 3, which is the end of the log."""
+    async with Observer(directory) as observer:
+        driver = observer.driver
+        await driver.follow(1, 2)
+        for offset in range(3):
+            await driver.take_fetched(batch(offset, 2, b"a"), offset + 1)
+            await driver.write_snapshot(SnapshotId(offset + 1, 2), [b"x" * 1000], 5)
+
+
+def test_old_snapshots_are_deleted_after_a_restart_before_a_leader_is_known(tmp_path: Path) -> None:
+    async def test() -> None:
+        await with_snapshots(tmp_path)
+        async with Observer(tmp_path, retention_bytes=2000) as observer:
+            await observer.driver.clean()
+            assert [kept.id.offset for kept in observer.driver.journal.store.kept] == [3]
+            assert observer.driver.log.log_start_offset == 3
+
+    run(test)
+
+
+def test_a_leader_that_lost_records_of_a_snapshot_is_not_followed_after_a_restart(tmp_path: Path) -> None:
+    async def test() -> None:
+        await with_snapshots(tmp_path)
+        async with Observer(tmp_path) as observer:
+            await observer.driver.follow(1, 3)
+            with pytest.raises(DivergedBelowCommit):
+                await observer.driver.truncate(EpochEnd(2, 1), 1, 3)
+            assert observer.end == EpochEnd(2, 3)
 
     run(test)
 

@@ -93,8 +93,9 @@ class FollowerLog(Generic[_T]):
             if not replica.is_following(leader_id, epoch):
                 return
             offset = min(journal.common_end(diverging), journal.log.log_end_offset)
-            if offset < replica.high_watermark:
-                raise DivergedBelowCommit(offset, replica.high_watermark)
+            committed = max(replica.high_watermark, journal.log.high_watermark)
+            if offset < committed:
+                raise DivergedBelowCommit(offset, committed)
             try:
                 journal.log.truncate_to(offset)
             finally:

@@ -122,7 +122,7 @@ class LogFiles:
         full."""
         segment = self.create_substitute(old.base_offset)
         self.segments.add(segment)
-        old.remove()
+        self._schedule_deletion(old)  # not removed at once: a running flush may sync it
         return segment
 
     # ---- compaction

@@ -90,6 +90,22 @@ def test_an_empty_segment_that_cannot_be_started_over_stays(faulty: Bench) -> No
     assert offsets(log) == [0, 1]
 
 
+def test_an_empty_segment_is_started_over_during_a_flush(bench: Bench) -> None:
+    log = bench.open()
+    append(log, batch())
+    flush = log.prepare_flush()
+    assert flush is not None
+    log.truncate_to(0)
+    log.roll()
+    flush.run()
+    log.complete_flush(flush)
+    assert log.recovery_point == 0
+    log.delete_due(2**62)
+    assert bench.names(".deleted") == []
+    append(log, batch())
+    assert offsets(log) == [0]
+
+
 def test_a_preallocated_segment_is_trimmed_when_it_becomes_inactive(bench: Bench) -> None:
     bench.config = LogConfig(preallocate=True, segment_bytes=3 * SIZE)
     log = bench.open()

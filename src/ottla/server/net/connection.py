@@ -640,7 +640,7 @@ class Connection(asyncio.BufferedProtocol):
             self._pump()
         if self._is_write_paused:
             return
-        if self._lone is not None:
+        if self._lone is not None and self._lone.is_answered:  # else the pause was for answers before it
             self._lone = None
             self._listener.answers.give_back(self)
         if self._queue and self._queue[0][0].is_completed:

@@ -708,3 +708,120 @@ def test_a_quick_way_that_fails_or_a_frame_too_large_for_it_ends_the_connection(
 
     _run(main())
     assert quick.answered == 0
+
+
+@pytest.mark.parametrize("waits_for_room", [False, True])
+def test_a_request_that_is_handled_alone_survives_a_write_pause_for_the_answers_before_it(
+    waits_for_room: bool,
+) -> None:
+    small = pack(">i", 20_000) + bytes(20_000)
+    large = pack(">i", 40_000) + b"l" * 40_000
+    alone: list[PendingResponse] = []
+
+    def dispatch(connection: Connection, frame: memoryview) -> bool | None:
+        if bytes(frame) == b"small":
+            connection.answer_now([small])
+            return None
+        if not connection.begin_alone(frame):
+            return True
+        answer = PendingResponse()
+        alone.append(answer)
+        connection.answer_later(answer, cast(Encoded, lambda _response: [large]))
+        return None
+
+    async def main() -> None:
+        async with _listening(dispatch) as listener:  # type: ignore[arg-type]
+            answers = listener.answers
+            other = _Debtor()
+            if waits_for_room:
+                assert answers.take(other, answers.limit_bytes)
+            connection = Connection(listener)
+            transport = _Transport(connection)
+            connection.connection_made(cast(Any, transport))
+            transport.is_blocked = True
+            _receive(connection, b"small")
+            _receive(connection, b"small", b"alone", b"small")
+            assert (transport.pending_bytes, transport.is_writing_paused) == (2 * len(small), True)
+            if waits_for_room:
+                alone[0].complete("answer")
+            transport.drain()
+            if waits_for_room:
+                answers.give_back(other)
+                while len(alone) == 1:
+                    await asyncio.sleep(0)
+            alone[-1].complete("answer")
+            while transport.written_bytes < 3 * len(small) + len(large):
+                await asyncio.sleep(0)
+            assert not connection.has_unanswered
+            assert answers.used_bytes == 0
+            connection.connection_lost(None)
+            assert listener.memory.used_bytes == 0
+
+    _run(main())
+
+
+class _Debtor:
+    peer_host = "other"
+    unsent_bytes = 0
+
+    def room_granted(self) -> None:
+        raise AssertionError("it has room already")
+
+    def close(self, reason: str | None = None) -> None:
+        raise AssertionError(reason)
+
+
+class _Transport:
+    """A transport whose peer takes nothing while it is blocked."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._high_bytes = 0
+        self.is_blocked = False
+        self.is_reading = True
+        self.is_writing_paused = False
+        self.pending_bytes = 0
+        self.written_bytes = 0
+
+    def get_extra_info(self, _name: str) -> Any:
+        return None
+
+    def set_write_buffer_limits(self, high: int, low: int) -> None:
+        self._high_bytes = high
+
+    def get_write_buffer_size(self) -> int:
+        return self.pending_bytes
+
+    def abort(self) -> None:
+        self.is_blocked = False
+
+    def pause_reading(self) -> None:
+        self.is_reading = False
+
+    def resume_reading(self) -> None:
+        self.is_reading = True
+
+    def write(self, data: bytes) -> None:
+        self.written_bytes += len(data)
+        if self.is_blocked:
+            self.pending_bytes += len(data)
+            if self.pending_bytes > self._high_bytes and not self.is_writing_paused:
+                self.is_writing_paused = True
+                self._connection.pause_writing()
+
+    def writelines(self, buffers: list[bytes]) -> None:
+        self.write(b"".join(buffers))
+
+    def drain(self) -> None:
+        """The peer takes everything."""
+        self.is_blocked = False
+        self.pending_bytes = 0
+        if self.is_writing_paused:
+            self.is_writing_paused = False
+            self._connection.resume_writing()
+
+
+def _receive(connection: Connection, *frames: bytes) -> None:
+    data = b"".join(pack(">i", len(frame)) + frame for frame in frames)
+    connection.get_buffer(-1)[: len(data)] = data
+    connection.buffer_updated(len(data))

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ottla.coordinator.records import encode
@@ -185,7 +186,7 @@ class ActiveShard(Generic[S]):
         if self._batch:
             turn = self._turn
         elif self._uncommitted:
-            turn = self._uncommitted[-1]
+            turn = self._open_turn()
         else:
             if pending is not None and result.response is not HELD:
                 pending.complete(result.response)
@@ -199,6 +200,20 @@ class ActiveShard(Generic[S]):
         turn.responses += result.late_responses
         turn.effects += result.effects
         return True
+
+    def _open_turn(self) -> _Turn:
+        """What is to wait for the newest uncommitted batch, with a deadline that is not over yet."""
+        last = self._uncommitted[-1]
+        now = self._loop.time()
+        if last.end_offset < 0 or last.deadline > now:
+            return last
+        turn = _Turn()
+        turn.end_offset = last.end_offset
+        turn.deadline = now + self._write_timeout_s
+        self._uncommitted.append(turn)
+        if self._time_limit is None:
+            self._time_limit = self._loop.call_at(turn.deadline, self._on_time_limit)
+        return turn
 
     def _reject(self, result: Result[object], pending: PendingResponse | None, error: KafkaError) -> None:
         if result.on_failed is not None and self.is_open:
@@ -236,19 +251,31 @@ class ActiveShard(Generic[S]):
                 )
             stored.append(LogRecord(0, now_ms, key, value, ()))
         if self._batch_bytes + size > most:
-            self.flush()
+            self._flush_before_more()
         if not self._batch:
             self._loop.call_soon(self.flush)
         self._batch += stored
         self._batch_bytes += size
-        try:
+        with self._closing_if_not_replayed():
             for record in records:
                 self.shard.replay(record)
-        except Exception as error:  # the state is inconsistent: load it again from the log
+
+    @contextmanager
+    def _closing_if_not_replayed(self) -> Iterator[None]:
+        """If the replay fails, the state is inconsistent: load it again from the log."""
+        try:
+            yield
+        except Exception as error:
             logger.exception("%s failed to replay its own records", self._name)
             failure = UnknownServerError(f"{type(error).__name__}: {error}")
             self._fail(failure)
             raise failure from error
+
+    def _flush_before_more(self) -> None:
+        """Append the records so far. NotEnoughReplicas: that failed, and closed the shard."""
+        self.flush()
+        if not self.is_open:
+            raise NotEnoughReplicas(f"{self._name} rejected the records before these.")
 
     def flush(self) -> None:
         """Append the records of this turn."""
@@ -273,7 +300,7 @@ class ActiveShard(Generic[S]):
     def _append_transactional(self, records: list[Record], write: TransactionalWrite) -> None:
         """Append records of a transaction: before the replay, since the log may reject them."""
         self._writable_log()
-        self.flush()
+        self._flush_before_more()
         now_ms = self._clock.now_ms()
         batch = build_batch(
             [LogRecord(0, now_ms, *encode(record), ()) for record in records],
@@ -286,8 +313,9 @@ class ActiveShard(Generic[S]):
         self._append(batch, transaction_version=write.transaction_version, guard=write.guard)
         turn = _Turn()
         self._uncommitted.append(turn)
-        for record in records:
-            self.shard.replay(record, producer_id=write.producer_id, producer_epoch=write.producer_epoch)
+        with self._closing_if_not_replayed():
+            for record in records:
+                self.shard.replay(record, producer_id=write.producer_id, producer_epoch=write.producer_epoch)
         self._wait_for_commit(turn, release=False)
         self._loop.call_soon(self._release)
 
@@ -298,11 +326,12 @@ class ActiveShard(Generic[S]):
 
         Its records take effect at once; responses to those who read them wait until the marker is committed.
         """
-        self.flush()
+        self._flush_before_more()
         write()
         turn = _Turn()
         self._uncommitted.append(turn)
-        self.shard.replay_end_transaction(producer_id, producer_epoch, is_commit)
+        with self._closing_if_not_replayed():
+            self.shard.replay_end_transaction(producer_id, producer_epoch, is_commit)
         self._wait_for_commit(turn)
 
     def _writable_log(self) -> Log:

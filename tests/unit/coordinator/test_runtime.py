@@ -248,6 +248,25 @@ def test_a_request_times_out_when_replicas_are_slow_and_its_record_stays(tmp_pat
     run(main())
 
 
+def test_a_read_that_comes_after_the_deadline_of_an_uncommitted_write_times_out_too(tmp_path: Path) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path, isr=2)
+        world.coordinator._write_timeout_ms = 5
+        world.coordinator.close()
+        world.coordinator.update_leadership()
+        world.add("a")
+        await world.until(lambda: len(world.answers) == 1)
+        for count in (2, 3):
+            world.ask(lambda shard, _pending: Result(dict(shard.numbers)))
+            await world.until(lambda count=count: len(world.answers) == count)  # type: ignore[misc]
+            assert isinstance(client_error(world.answers[-1]), CoordinatorNotAvailable)
+        world.ask(lambda shard, _pending: Result(dict(shard.numbers)))
+        world.replicate()
+        assert world.answers[3:] == [{"a": 1}]
+
+    run(main())
+
+
 def test_a_held_request_is_answered_by_a_later_decision(tmp_path: Path) -> None:
     async def main() -> None:
         world = open_world(tmp_path)
@@ -529,6 +548,57 @@ def test_a_shard_that_cannot_replay_its_own_record_is_loaded_again(
         await world.until(lambda: bool(world.coordinator.loaded()))
         assert world.numbers == {}
         assert world.log.log_end_offset == 0
+
+    run(main())
+
+
+@pytest.mark.parametrize("transaction", [None, TransactionalWrite(7, 0)])
+def test_a_request_fails_if_the_records_before_it_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transaction: TransactionalWrite | None
+) -> None:
+    async def main() -> None:
+        monkeypatch.setattr("ottla.coordinator.runtime.RELOAD_DELAY_S", 0)
+        world = open_world(tmp_path, limit=150)
+        append = Partition.append
+
+        def fail_once(*arguments: Any, **options: Any) -> Any:
+            monkeypatch.setattr(Partition, "append", append)
+            _no_space()
+
+        monkeypatch.setattr(Partition, "append", fail_once)
+        world.add("a")
+        fired: list[str] = []
+        timer = StartTimer("t", 0, lambda: fired.append("timer") or Result())  # type: ignore[func-returns-value]
+        world.ask(
+            lambda _shard, _pending: Result("written", [put("b", 1)], timers=[timer], transaction=transaction)
+        )
+        await world.until(lambda: bool(world.coordinator.loaded()))
+        assert [type(client_error(answer)) for answer in world.answers] == [
+            NotCoordinator,
+            CoordinatorNotAvailable,
+        ]
+        assert world.log.log_end_offset == 0
+        await asyncio.sleep(0.01)
+        assert fired == []
+
+    run(main())
+
+
+def test_a_shard_that_cannot_replay_a_record_of_a_transaction_is_loaded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        monkeypatch.setattr("ottla.coordinator.runtime.RELOAD_DELAY_S", 0)
+        world = open_world(tmp_path, isr=2)
+        world.shards[0].breaks_on = "b"
+        write = TransactionalWrite(7, 0)
+        world.ask(lambda _shard, _pending: Result("written", [put("b", 1)], transaction=write))
+        world.replicate()
+        assert [type(client_error(answer)) for answer in world.answers] == [CoordinatorNotAvailable]
+        await world.until(lambda: bool(world.coordinator.loaded()))
+        assert world.coordinator.active(0).shard.pending == {7: {"b": 1}}
+        world.ask(lambda _shard, _pending: Result("read"))
+        assert world.answers[1:] == ["read"]
 
     run(main())
 

@@ -94,7 +94,7 @@ class _Deletion:
         return self.outcome is not None
 
     def note_outcome(self) -> None:
-        if self.outcome:
+        if self.outcome is not None:
             return
         leadership, log = self.partition.leadership, self.partition.log
         if log is None or not self.partition.is_leader:
@@ -109,7 +109,6 @@ class _Deletion:
 async def _wait_for_followers(deletions: list[_Deletion], timeout_ms: int) -> None:
     def respond() -> bool:
         for deletion in deletions:
-            deletion.note_outcome()  # the low watermark may have moved on
             assert deletion.outcome is not None
             deletion.result.error_code = deletion.outcome
         return True

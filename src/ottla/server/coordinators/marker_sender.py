@@ -154,7 +154,12 @@ class MarkerSender:
             self._write(job, here)
 
     def _write(self, job: _Job, partitions: set[TopicPartition]) -> None:
-        outcomes = self._targets.write(job.markers.marker(partitions))
+        try:
+            outcomes = self._targets.write(job.markers.marker(partitions))
+        except Exception:  # the last line of defence: the transaction must end
+            logger.exception("%s: unexpected error in a marker, will retry", job.markers.transactional_id)
+            self._retry(job, partitions)
+            return
         if isinstance(outcomes, PendingResponse):
             pending = outcomes
             pending.on_completed = lambda: self._on_outcomes(job, partitions, pending.response)
@@ -188,9 +193,15 @@ class MarkerSender:
             )
             try:
                 response = await self._targets.send(broker_id, request)
-            except (OSError, TimeoutError, KafkaError) as error:
-                logger.info(
-                    "Broker %d did not acknowledge %d markers, will retry: %s", broker_id, len(taken), error
+            except Exception as error:  # whatever it is, the transactions must end
+                is_expected = isinstance(error, (OSError, KafkaError))
+                logger.log(
+                    logging.INFO if is_expected else logging.ERROR,
+                    "Broker %d did not acknowledge %d markers, will retry: %s",
+                    broker_id,
+                    len(taken),
+                    error,
+                    exc_info=None if is_expected else error,
                 )
                 for job, partitions in taken.items():
                     self._retry(job, partitions)
@@ -263,7 +274,7 @@ class MarkerSender:
 
         def failed(error: KafkaError) -> None:
             if isinstance(error, (NotCoordinator, CoordinatorLoadInProgress)):
-                job.is_over = True  # the node that loads the shard sends the markers again
+                self._end(job)  # the node that loads the shard sends the markers again
                 return
             key = (job.index, job.markers.transactional_id)
             if self._jobs.setdefault(key, job) is not job:

@@ -69,6 +69,9 @@ class Cluster:
         return outcomes
 
     def write(self, marker: WritableMarker) -> Outcomes | PendingResponse:
+        failures = self.failures.get(HERE)
+        if failures:
+            raise failures.pop(0)
         outcomes = self._mark(HERE, marker)
         if not self.is_slow:
             return outcomes
@@ -295,6 +298,33 @@ def test_a_report_to_an_unloaded_shard_ends_the_retries(error: KafkaError) -> No
         cluster.sender.run(0, ended(("a", 0)))
         await cluster.until_idle()
         assert cluster.reported == []
+
+    run(test)
+
+
+def test_a_partial_report_to_an_unloaded_shard_leaves_nothing_behind() -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.leaders["b", 0] = 2
+        cluster.failures[2] = [NotCoordinator()]
+        cluster.report_failures = [NotCoordinator()]
+        cluster.sender.run(0, ended(("a", 0), ("b", 0)))
+        await cluster.until_idle()
+        assert cluster.reported == []
+
+    run(test)
+
+
+@pytest.mark.parametrize("leader", [HERE, 2])
+def test_an_unexpected_error_is_retried_and_costs_the_other_transactions_nothing(leader: int) -> None:
+    async def test(cluster: Cluster) -> None:
+        partitions = [("a", 0), ("a", 1)]
+        cluster.leaders |= dict.fromkeys(partitions, leader)
+        cluster.failures[leader] = [AssertionError("a mistake of ours")]
+        for number, partition in enumerate(partitions):
+            cluster.sender.run(0, ended(partition, name=f"t{number}", producer_id=number))
+        await cluster.until_idle()
+        assert sorted(cluster.marked) == [(leader, partition, True) for partition in partitions]
+        assert cluster.all_reported == frozenset(partitions)
 
     run(test)
 

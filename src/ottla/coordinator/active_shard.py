@@ -191,9 +191,9 @@ class ActiveShard(Generic[S]):
             if pending is not None and result.response is not HELD:
                 pending.complete(result.response)
             for held, response in result.late_responses:
-                held.complete(response)
+                self._attempt(held.complete, response)
             for effect in result.effects:
-                self._run_effect(self.partition.index, effect)
+                self._attempt(self._run_effect, self.partition.index, effect)
             return True
         if pending is not None and result.response is not HELD:
             turn.responses.append((pending, result.response))
@@ -378,9 +378,9 @@ class ActiveShard(Generic[S]):
         while waiting and log is not None and 0 <= waiting[0].end_offset <= log.high_watermark:
             turn = waiting.popleft()
             for pending, response in turn.responses:
-                pending.complete(response)
+                self._attempt(pending.complete, response)
             for effect in turn.effects:
-                self._run_effect(self.partition.index, effect)
+                self._attempt(self._run_effect, self.partition.index, effect)
         if waiting and self.is_open:
             if self._ticket is None:
                 self._ticket = self.partition.growth.add(self._watcher)
@@ -389,6 +389,13 @@ class ActiveShard(Generic[S]):
         elif self._ticket is not None:
             self.partition.growth.remove(self._ticket)
             self._ticket = None
+
+    def _attempt(self, action: Callable[..., None], *arguments: Any) -> None:
+        """Complete a response or run an effect. If that fails, no other of the shard may be lost with it."""
+        try:
+            action(*arguments)
+        except Exception:
+            logger.exception("Unexpected error in a response or an effect of %s", self._name)
 
     def _on_time_limit(self) -> None:
         """The replicas are slow: fail the responses that have waited long enough. The records stay."""
@@ -450,9 +457,9 @@ class ActiveShard(Generic[S]):
         self._batch.clear()
         for turn in waiting:
             for pending, _response in turn.responses:
-                pending.fail(error)
+                self._attempt(pending.fail, error)
         for pending in self.shard.on_unloaded():
-            pending.fail(error)
+            self._attempt(pending.fail, error)
 
     @property
     def _name(self) -> str:

@@ -248,7 +248,10 @@ class Coordinator(Generic[S]):
             if log is not None and log.is_flush_due:
                 self._flush(led.partition)  # the earlier leader may have stopped before its flush
             return
-        self._activate(led, shard)
+        try:
+            self._activate(led, shard)
+        except Exception as error:  # noqa: BLE001 - it concerns this partition alone
+            self._on_load_failed(led, error)
 
     def _is_committed(self, led: _LedPartition[S]) -> bool:
         """Whether the high watermark has passed what was replayed: no other leader can lack it."""

@@ -38,7 +38,11 @@ class Gather(Generic[T, R]):
     def _on_completed(self) -> None:
         self._open_count -= 1
         if not self._open_count and self._pending is not None:
-            self._pending.complete(self._joined())
+            response: R | None = None
+            try:
+                response = self._joined()
+            finally:  # if that failed, the client must not wait: None closes its connection
+                self._pending.complete(response)
 
     def _joined(self) -> R:
         parts: list[Any] = [part.response if type(part) is PendingResponse else part for part in self._parts]

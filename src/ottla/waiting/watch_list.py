@@ -26,6 +26,14 @@ class WatchList:
         self.watchers.pop(ticket, None)
 
     def notify(self) -> None:
+        """Call all of them. One that fails is dropped; its exception is raised once all are called."""
+        failure: Exception | None = None
         for ticket, watcher in list(self.watchers.items()):
-            if watcher():
-                self.watchers.pop(ticket, None)
+            try:
+                if not watcher():
+                    continue
+            except Exception as error:  # noqa: BLE001 - see above
+                failure = failure or error
+            self.watchers.pop(ticket, None)
+        if failure is not None:
+            raise failure

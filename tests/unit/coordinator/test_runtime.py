@@ -603,6 +603,28 @@ def test_a_shard_that_cannot_replay_a_record_of_a_transaction_is_loaded_again(
     run(main())
 
 
+def test_a_response_that_cannot_be_completed_keeps_no_other_waiting(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path, isr=2)
+
+        def fail() -> None:
+            raise ValueError("as asked for")
+
+        failing = PendingResponse()
+        failing.on_completed = fail
+        world.coordinator.ask(0, lambda shard, _pending: shard.add("a"), failing)
+        world.add("a")
+        world.ask(lambda _shard, _pending: Result("effect", effects=["effect"]))
+        await asyncio.sleep(0)
+        world.replicate()
+        assert (world.answers, world.effects) == ([2, "effect"], ["effect"])
+        assert "as asked for" in caplog.text
+
+    run(main())
+
+
 def test_a_timer_decides_unless_it_is_put_off_or_stopped(tmp_path: Path) -> None:
     async def main() -> None:
         world = open_world(tmp_path)
@@ -880,13 +902,15 @@ def test_damage_stops_the_load_since_what_it_held_was_committed(
     run(main())
 
 
+@pytest.mark.parametrize("has_records", [False, True])
 def test_a_shard_that_fails_once_loaded_is_loaded_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, has_records: bool
 ) -> None:
     async def main() -> None:
         world = open_world(tmp_path)
         world.coordinator.close()
-        _append(world, [encode(put("b", 3))])
+        if has_records:
+            _append(world, [encode(put("b", 3))])
         failures = [RuntimeError("unforeseen")]
 
         def on_loaded(_shard: Counters) -> Result[None]:
@@ -898,7 +922,7 @@ def test_a_shard_that_fails_once_loaded_is_loaded_again(
         monkeypatch.setattr(Counters, "on_loaded", on_loaded)
         world.coordinator.update_leadership()
         await world.until(lambda: bool(world.coordinator.loaded()))
-        assert world.numbers == {"b": 3}
+        assert world.numbers == ({"b": 3} if has_records else {})
         world.coordinator.close()
 
     run(main())

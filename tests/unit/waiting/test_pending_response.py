@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from ottla.waiting.gather import Gather
 from ottla.waiting.pending_response import PendingResponse
 from ottla.waiting.tasks import completion_of, response_of_task
@@ -125,3 +127,38 @@ def test_an_abandoned_response_cancels_its_task() -> None:
         assert task.cancelled()
 
     asyncio.run(main())
+
+
+def test_a_callback_that_fails_keeps_no_other_from_the_change() -> None:
+    changes = WatchList()
+    called: list[str] = []
+
+    def fail() -> bool:
+        raise ValueError("as asked for")
+
+    def note() -> bool:
+        called.append("note")
+        return True
+
+    changes.add(fail)
+    changes.add(note)
+    with pytest.raises(ValueError, match="as asked for"):
+        changes.notify()
+    assert called == ["note"]
+    changes.notify()
+    assert changes.watchers == {}
+
+
+def test_parts_that_cannot_be_joined_leave_nobody_waiting() -> None:
+    def join(_parts: list[str]) -> str:
+        raise ValueError("as asked for")
+
+    part = PendingResponse()
+    gather = Gather(join)
+    gather.add(part)
+    response = gather.response()
+    assert isinstance(response, PendingResponse)
+    with pytest.raises(ValueError, match="as asked for"):
+        part.complete("last")
+    assert response.is_completed
+    assert response.response is None

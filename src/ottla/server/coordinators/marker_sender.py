@@ -29,7 +29,7 @@ from ottla.server.coordinators.marker_writer import write_marker
 from ottla.server.net.step_runner import finished
 from ottla.server.peers.broker_channels import BrokerChannels, BrokerUnknown
 from ottla.waiting.pending_response import PendingResponse
-from ottla.wire.errors import CoordinatorLoadInProgress, KafkaError, NotCoordinator
+from ottla.wire.errors import CoordinatorLoadInProgress, KafkaError, NotCoordinator, RequestTimedOut
 from ottla.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 MARKERS_PER_REQUEST_MAX = 500
@@ -275,6 +275,10 @@ class MarkerSender:
         def failed(error: KafkaError) -> None:
             if isinstance(error, (NotCoordinator, CoordinatorLoadInProgress)):
                 self._end(job)  # the node that loads the shard sends the markers again
+                return
+            if isinstance(error, RequestTimedOut):
+                # The shard has noted it, and its records stay. Reported again, it could count for the
+                # producer's next transaction, which in protocol 1 has the same epoch.
                 return
             key = (job.index, job.markers.transactional_id)
             if self._jobs.setdefault(key, job) is not job:

@@ -20,6 +20,7 @@ from ottla.wire.errors import (
     KafkaError,
     NotCoordinator,
     NotEnoughReplicas,
+    RequestTimedOut,
 )
 from ottla.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
@@ -336,6 +337,17 @@ def test_a_report_that_could_not_be_written_is_made_again() -> None:
         await cluster.until_idle()
         assert cluster.reported == [frozenset({("a", 0)})]
         assert len(cluster.marked) == 1
+
+    run(test)
+
+
+def test_a_report_whose_commit_takes_long_is_not_repeated() -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.leaders["b", 0] = 2
+        cluster.report_failures = [RequestTimedOut()]
+        cluster.sender.run(0, ended(("a", 0), ("b", 0)))
+        await cluster.until_idle()
+        assert cluster.reported == [frozenset({("b", 0)})]
 
     run(test)
 

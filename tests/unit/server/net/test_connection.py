@@ -63,7 +63,7 @@ class _Quick:
 
 
 @asynccontextmanager
-async def _listening(
+async def listening(
     dispatch: Dispatch,
     *,
     frame_bytes_max: int = 1 << 24,
@@ -112,7 +112,7 @@ def test_frames_arrive_whole_however_they_are_cut(piece_bytes: int) -> None:
     stream = b"".join(pack(">i", len(frame)) + frame for frame in frames)
 
     async def main() -> None:
-        async with _listening(_echo) as listener:
+        async with listening(_echo) as listener:
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
 
             async def send() -> None:
@@ -136,7 +136,7 @@ def test_answers_leave_in_the_order_of_their_requests_whatever_settles_first() -
         connection.answer_later(answers[-1], lambda response: [pack(">i", len(response)) + response])
 
     async def main() -> None:
-        async with _listening(dispatch) as listener:
+        async with listening(dispatch) as listener:
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
             writer.write((pack(">i", 8) + b"question") * 3)
             while len(answers) < 3:
@@ -165,7 +165,7 @@ def test_a_reader_that_does_not_read_costs_one_chunk_and_stops_the_reading_of_re
         connection.answer_now([pack(">i", size), FileSlice(file, 0, size)])
 
     async def main() -> None:
-        async with _listening(dispatch) as listener:
+        async with listening(dispatch) as listener:
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.port, limit=1 << 16)
             count = 200
             for _ in range(count):
@@ -234,7 +234,7 @@ def test_records_from_files_and_from_memory_arrive_in_order_at_a_slow_reader(
         connection.answer_now([*parts, b"tail"])
 
     async def main() -> None:
-        async with _listening(dispatch) as listener:
+        async with listening(dispatch) as listener:
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.port, limit=1 << 12)
             writer.write((pack(">i", 5) + b"small" + pack(">i", 5) + b"large") * 4)
             for _ in range(4):
@@ -259,7 +259,7 @@ def test_a_file_that_ends_before_its_records_closes_the_connection_and_is_named(
         connection.answer_now([pack(">i", size), FileSlice(file, 0, size)])
 
     async def main() -> None:
-        async with _listening(dispatch) as listener:
+        async with listening(dispatch) as listener:
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
             writer.write(pack(">i", 8) + b"question")
             with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
@@ -285,7 +285,7 @@ def test_what_is_no_frame_closes_the_connection_and_says_who_sent_what(
     first: bytes, cause: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
-        async with _listening(_echo, frame_bytes_max=1000) as listener:
+        async with listening(_echo, frame_bytes_max=1000) as listener:
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
             own_port = writer.get_extra_info("sockname")[1]
             writer.write(first)
@@ -317,7 +317,7 @@ def test_frames_in_memory_stay_within_their_budget() -> None:
         writer.close()
 
     async def main() -> None:
-        async with _listening(dispatch, memory=memory) as listener:
+        async with listening(dispatch, memory=memory) as listener:
             await asyncio.gather(*(client(listener.port) for _ in range(8)))
         assert memory.used_bytes == 0
 
@@ -327,7 +327,7 @@ def test_frames_in_memory_stay_within_their_budget() -> None:
 
 def test_a_host_gets_no_more_connections_than_allowed() -> None:
     async def main() -> None:
-        async with _listening(_echo, limits=ConnectionLimits(address_max=2)) as listener:
+        async with listening(_echo, limits=ConnectionLimits(address_max=2)) as listener:
             pairs = [await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(2)]
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
             writer.write(pack(">i", 8) + b"question")
@@ -350,7 +350,7 @@ def test_an_answer_that_nobody_waits_for_is_released_when_the_connection_ends() 
         connection.answer_later(pending, lambda response: [response])
 
     async def main() -> None:
-        async with _listening(dispatch) as listener:
+        async with listening(dispatch) as listener:
             _, writer = await asyncio.open_connection("127.0.0.1", listener.port)
             writer.write(pack(">i", 8) + b"question")
             while not (listener.connections and next(iter(listener.connections)).has_unanswered):
@@ -366,7 +366,7 @@ def test_a_frame_that_was_announced_and_not_sent_takes_little_of_the_budget() ->
     memory = RequestMemory(300 << 20)
 
     async def main() -> None:
-        async with _listening(_echo, memory=memory, frame_bytes_max=100 << 20) as listener:
+        async with listening(_echo, memory=memory, frame_bytes_max=100 << 20) as listener:
             writers = []
             for _ in range(12):
                 _, writer = await asyncio.open_connection("127.0.0.1", listener.port)
@@ -403,7 +403,7 @@ def test_frames_that_do_not_fit_into_the_budget_together_arrive_one_after_the_ot
         writer.close()
 
     async def main() -> None:
-        async with _listening(_echo, memory=memory) as listener:
+        async with listening(_echo, memory=memory) as listener:
             await asyncio.gather(*(client(listener.port, number) for number in range(6)))
             while memory.used_bytes:
                 await asyncio.sleep(0.001)
@@ -425,7 +425,7 @@ def test_a_connection_that_ends_while_its_frame_waits_for_memory_gives_all_of_it
     async def main() -> None:
         assert memory.take(Exempt(), 1 << 23, 1 << 21, lambda: None)  # none but this may pass the limit
         memory.give_back(1 << 21)
-        async with _listening(_echo, memory=memory) as listener:
+        async with listening(_echo, memory=memory) as listener:
             _, writer = await asyncio.open_connection("127.0.0.1", listener.port)
             writer.write(pack(">i", 1 << 23) + bytes(40_000))
             while not memory.used_bytes:
@@ -468,7 +468,7 @@ def test_many_requests_of_one_read_leave_the_loop_to_others_in_between() -> None
     frames = [pack(">i", number) for number in range(100)]
 
     async def main() -> None:
-        async with _listening(dispatch, clock=clock) as listener:
+        async with listening(dispatch, clock=clock) as listener:
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
             writer.write(b"".join(pack(">i", len(frame)) + frame for frame in frames))
             while len(served) < len(frames):
@@ -493,7 +493,7 @@ def test_answers_of_one_read_that_nobody_reads_stop_it() -> None:
         connection.answer_now([answer])
 
     async def main() -> None:
-        async with _listening(dispatch) as listener:
+        async with listening(dispatch) as listener:
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.port, limit=1 << 12)
             writer.write((pack(">i", 4) + b"wide") * 2000)
             while not (listener.connections and next(iter(listener.connections))._is_write_paused):
@@ -529,7 +529,7 @@ def test_settled_answers_leave_the_loop_to_others_in_between() -> None:
             answer.complete(b"%d" % number)
 
     async def main() -> None:
-        async with _listening(dispatch, clock=clock) as listener:
+        async with listening(dispatch, clock=clock) as listener:
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
             for number in range(40):
                 writer.write(pack(">i", 2) + b"%02d" % number)
@@ -579,7 +579,7 @@ def test_a_frame_that_arrives_behind_too_many_unanswered_requests_is_not_called_
         connection.answer_later(answers[-1], cast(Encoded, lambda _: [pack(">i", 0)]))
 
     async def main() -> None:
-        async with _listening(dispatch) as listener:
+        async with listening(dispatch) as listener:
             _, writer = await asyncio.open_connection("127.0.0.1", listener.port)
             writer.write((pack(">i", 1) + b"x") * UNANSWERED_MAX + pack(">i", 1 << 20) + bytes(1000))
             while len(answers) < UNANSWERED_MAX:
@@ -607,7 +607,7 @@ def test_a_handler_that_holds_its_connection_is_not_overtaken() -> None:
         connection.answer_now([pack(">i", 4) + bytes(frame[:4])])
 
     async def main() -> None:
-        async with _listening(dispatch) as listener:
+        async with listening(dispatch) as listener:
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
             large = b"hold" + bytes(1 << 20)
             for frame in (b"one ", b"hold", b"two ", large, b"four"):
@@ -730,31 +730,32 @@ def test_a_request_that_is_handled_alone_survives_a_write_pause_for_the_answers_
         return None
 
     async def main() -> None:
-        async with _listening(dispatch) as listener:  # type: ignore[arg-type]
+        async with listening(dispatch) as listener:  # type: ignore[arg-type]
             answers = listener.answers
             other = _Debtor()
             if waits_for_room:
                 assert answers.take(other, answers.limit_bytes)
             connection = Connection(listener)
-            transport = _Transport(connection)
-            connection.connection_made(cast(Any, transport))
-            transport.is_blocked = True
+            peer = SlowPeer(connection)
+            connection.connection_made(cast(Any, peer))
+            peer.is_blocked = True
             _receive(connection, b"small")
             _receive(connection, b"small", b"alone", b"small")
-            assert (transport.pending_bytes, transport.is_writing_paused) == (2 * len(small), True)
+            assert (peer.pending_bytes, peer.is_writing_paused) == (2 * len(small), True)
             if waits_for_room:
                 alone[0].complete("answer")
-            transport.drain()
+            peer.drain()
             if waits_for_room:
                 answers.give_back(other)
                 while len(alone) == 1:
                     await asyncio.sleep(0)
             alone[-1].complete("answer")
-            while transport.written_bytes < 3 * len(small) + len(large):
+            while len(peer.written) < 3 * len(small) + len(large):
                 await asyncio.sleep(0)
             assert not connection.has_unanswered
             assert answers.used_bytes == 0
-            connection.connection_lost(None)
+            connection.close()
+            await asyncio.sleep(0)
             assert listener.memory.used_bytes == 0
 
     _run(main())
@@ -771,7 +772,7 @@ class _Debtor:
         raise AssertionError(reason)
 
 
-class _Transport:
+class SlowPeer:
     """A transport whose peer takes nothing while it is blocked."""
 
     def __init__(self, connection: Connection) -> None:
@@ -781,7 +782,7 @@ class _Transport:
         self.is_reading = True
         self.is_writing_paused = False
         self.pending_bytes = 0
-        self.written_bytes = 0
+        self.written = bytearray()
 
     def get_extra_info(self, _name: str) -> Any:
         return None
@@ -793,7 +794,8 @@ class _Transport:
         return self.pending_bytes
 
     def abort(self) -> None:
-        self.is_blocked = False
+        self.drain()
+        asyncio.get_running_loop().call_soon(self._connection.connection_lost, None)
 
     def pause_reading(self) -> None:
         self.is_reading = False
@@ -802,7 +804,7 @@ class _Transport:
         self.is_reading = True
 
     def write(self, data: bytes) -> None:
-        self.written_bytes += len(data)
+        self.written += data
         if self.is_blocked:
             self.pending_bytes += len(data)
             if self.pending_bytes > self._high_bytes and not self.is_writing_paused:

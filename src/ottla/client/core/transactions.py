@@ -140,6 +140,8 @@ class Transactions:
         self.protocol = 1
         self.is_joined = False
         """Whether the transaction belongs to another producer: this one writes, that one ends it."""
+        self.number = 0
+        """How many transactions have begun."""
         self.partitions: set[tuple[str, int]] = set()
         """Partitions that the coordinator has (or, with protocol 2, will have) in the transaction."""
         self.new_partitions: set[tuple[str, int]] = set()
@@ -157,6 +159,8 @@ class Transactions:
                 f"{self.state.name.lower().replace('_', ' ')}."
             )
         self.state = state
+        if state is State.IN_TRANSACTION:
+            self.number += 1
         if state in (State.READY, State.IN_TRANSACTION):
             self.error = None
             self.partitions.clear()

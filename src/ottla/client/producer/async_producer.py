@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -51,9 +50,13 @@ class _LoopCaller:
     async def wait_for_room(self, engine: Engine, seconds: float) -> None:
         has_room = asyncio.Event()
         engine.memory.want(has_room.set)
-        with contextlib.suppress(TimeoutError):
+        try:
             async with asyncio.timeout(seconds):
                 await has_room.wait()
+        except TimeoutError:
+            return
+        finally:
+            engine.memory.forget(has_room.set)
 
     def wait_for_batch(self, batch: Batch, timeout: float | None) -> bool:
         raise self._refusal()

@@ -16,7 +16,7 @@ from ottla.client.calls import Call, LoopAccess
 from ottla.client.config import ProducerSettings
 from ottla.client.core.accumulator import NEEDS_TOPIC, Batch, Delivery
 from ottla.client.core.transactions import Handle
-from ottla.client.errors import AbortableError, BufferExhausted, ConfigError
+from ottla.client.errors import AbortableError, BufferExhausted, ConfigError, TransactionStateError
 from ottla.client.ports import Ports
 from ottla.client.producer.engine import Engine
 from ottla.client.producer.preparation import (
@@ -114,10 +114,20 @@ class ProducerCore:
 
     # Sending
 
-    def _check_may_send(self) -> None:
+    def _check_may_send(self) -> int:
+        """Raise unless records are taken now. The number of the transaction that they are part of, or 0."""
         self.engine.state.check_open()
-        if self.engine.transactions is not None:
-            self.engine.transactions.transactions.check_may_send()
+        if self.engine.transactions is None:
+            return 0
+        transactions = self.engine.transactions.transactions
+        transactions.check_may_send()
+        return transactions.number
+
+    def _check_may_still_send(self, number: int) -> None:
+        """Raise if the producer was closed, or the transaction ended, while a call waited: another
+        transaction must not commit its records."""
+        if self._check_may_send() != number:
+            raise TransactionStateError("The transaction ended while this call waited: nothing was sent.")
 
     def prepare(
         self,
@@ -160,6 +170,7 @@ class ProducerCore:
     async def append_when_possible(self, record: PreparedRecord, missing: int) -> Delivery:
         """Append once NEEDS_TOPIC or NEEDS_ROOM is resolved."""
         deadline = self._clock.monotonic() + self.settings.max_block_ms / 1000
+        number = self._check_may_send()
         while True:
             left = deadline - self._clock.monotonic()
             if missing == NEEDS_TOPIC:
@@ -168,6 +179,7 @@ class ProducerCore:
             else:
                 self._caller.check_may_wait("memory")
                 await self._wait_for_room(left)
+            self._check_may_still_send(number)
             result = self.append(record)
             if isinstance(result, Delivery):
                 return result
@@ -182,7 +194,6 @@ class ProducerCore:
                 "sent."
             )
         await self._caller.wait_for_room(self.engine, min(seconds, ROOM_WAIT_SECONDS))
-        self._check_may_send()
 
     async def send_arrow(
         self,
@@ -205,7 +216,7 @@ class ProducerCore:
         from ottla.client.producer.arrow import built_batches, check_chain
 
         self._caller.check_process()
-        self._check_may_send()
+        number = self._check_may_send()
         check_chain(self.preparation.partitioner, partition)
         accumulator = self.engine.accumulator
         queues = accumulator.topics.get(topic)
@@ -223,7 +234,7 @@ class ProducerCore:
             timestamp=timestamp,
             now_ms=self._clock.now_ms(),
         ):
-            delivery.batches.append(await self._add(queue, builder))
+            delivery.batches.append(await self._add(queue, builder, number))
             await self._loop.let_others_run()
         return delivery
 
@@ -238,14 +249,14 @@ class ProducerCore:
         from ottla.client.producer.arrow import adopted
 
         self._caller.check_process()
-        self._check_may_send()
+        number = self._check_may_send()
         queues = self.engine.accumulator.topics.get(topic)
         delivery = self._table_delivery(topic)
         for partition, data in batches:
             if queues is None or partition >= len(queues.queues):
                 work = self.engine.topic(topic, partition, self.settings.max_block_ms)
                 queues = await self._loop.run(work)
-            delivery.batches.append(await self._add(queues.queues[partition], adopted(data)))
+            delivery.batches.append(await self._add(queues.queues[partition], adopted(data), number))
             await self._loop.let_others_run()
         return delivery
 
@@ -256,11 +267,13 @@ class ProducerCore:
             topic, self._caller.wait_for_batch, self.engine.batch_done, self._clock.monotonic
         )
 
-    async def _add(self, queue: PartitionQueue, builder: BatchBuilder) -> Batch:
-        """Append a whole batch; waits for memory."""
+    async def _add(self, queue: PartitionQueue, builder: BatchBuilder, number: int) -> Batch:
+        """Append a whole batch to the transaction of this number; waits for memory."""
         deadline = self._clock.monotonic() + self.settings.max_block_ms / 1000
+        self._check_may_still_send(number)
         while (batch := self.engine.accumulator.add(queue, builder)) is None:
             await self._wait_for_room(deadline - self._clock.monotonic())
+            self._check_may_still_send(number)
         return batch
 
     async def flush(self, timeout: float | None = None) -> None:

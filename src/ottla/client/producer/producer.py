@@ -71,6 +71,7 @@ class _ThreadCaller:
             raise RuntimeError(
                 "A producer callback cannot wait for a table: it would block the thread that sends it."
             )
+        self.check_process()
         done = threading.Event()
         batch.on_done(done.set)
         return wait_in_slices(done.wait, timeout)
@@ -168,6 +169,11 @@ class Producer(ProducerCalls, BlockingCalls):
         """
         if self._background.is_forked:
             return
+        if self._background.is_inside:
+            raise RuntimeError(
+                "A callback of the producer cannot close it: nothing would send what is left. Have another "
+                "thread close it."
+            )
         exit_hooks.forget(self)
         core = self._core
         is_open = not core.engine.state.is_closed

@@ -44,7 +44,7 @@ class MemoryWaiters:
     def __init__(self, accumulator: Accumulator, wake: Callable[[], object]) -> None:
         self._accumulator = accumulator
         self._wake = wake
-        self._waiting: list[Callable[[], object]] = []
+        self._waiting: dict[Callable[[], object], None] = {}
 
     def __bool__(self) -> bool:
         """Whether anyone waits: then everything is sent."""
@@ -52,10 +52,13 @@ class MemoryWaiters:
 
     def want(self, notify: Callable[[], object]) -> None:
         """Call `notify` once memory is free."""
-        if notify not in self._waiting:
-            self._waiting.append(notify)
+        self._waiting[notify] = None
         if not self.notify_if_free():
             self._wake()
+
+    def forget(self, notify: Callable[[], object]) -> None:
+        """Do not call `notify` any more: it was called, or nobody waits for it."""
+        self._waiting.pop(notify, None)
 
     def notify_if_free(self) -> bool:
         """Notify the waiters if memory is free; return whether it is."""
@@ -65,6 +68,6 @@ class MemoryWaiters:
         return is_free
 
     def notify(self) -> None:
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = self._waiting, {}
         for notify in waiting:
             notify()

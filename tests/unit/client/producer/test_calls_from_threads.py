@@ -101,6 +101,30 @@ def test_each_call_says_in_a_forked_child_that_the_producer_is_not_its_own(
         made[name].send("t", b"after").result()
 
 
+def test_a_table_that_was_sent_before_a_fork_is_not_waited_for_in_the_child(
+    producers: tuple[Broker, dict[str, Any]],
+) -> None:
+    broker, made = producers
+    assert broker.process_id is not None
+    os.kill(broker.process_id, signal.SIGSTOP)
+    try:
+        table = made["table"].send_arrow("t", TABLE)
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                table.result(30)
+            except Forked:
+                code = 0
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+    finally:
+        os.kill(broker.process_id, signal.SIGCONT)
+    assert os.waitstatus_to_exitcode(status) == 0
+    table.result(60)
+
+
 def test_a_forked_child_joins_the_transaction_of_its_parent(producers: tuple[Broker, dict[str, Any]]) -> None:
     _, made = producers
     handle = made["abort"].transaction_handle()

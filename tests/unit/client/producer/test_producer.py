@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.unit.client.proxy import CUT, END_TXN, HOLD, INIT_PRODUCER_ID, PASS, PRODUCE, Proxy
 
@@ -23,7 +24,9 @@ from ottla.client.errors import (
     ConfigError,
     SerializationError,
     TimedOut,
+    TransactionStateError,
 )
+from ottla.records.builder import BatchBuilder
 from ottla.testing import Broker
 
 WAIT = 60.0
@@ -52,6 +55,12 @@ def proxied() -> Iterator[tuple[Broker, Proxy]]:
 def offsets(producer: Any, topic: str, count: int) -> list[int]:
     deliveries = [producer.send(topic, b"%d" % number, partition=0) for number in range(count)]
     return [delivery.result(WAIT).offset for delivery in deliveries]
+
+
+def batch_of(value: bytes) -> bytes:
+    builder = BatchBuilder(batch_size=1000)
+    builder.append(1, None, value, None)
+    return bytes(builder.build())
 
 
 def test_callbacks_hear_of_each_record_in_order(broker: Broker) -> None:
@@ -158,6 +167,95 @@ def test_after_close_nothing_is_taken_and_closing_again_is_harmless(broker: Brok
     producer.close()
     with pytest.raises(Closed):
         producer.send("closing", b"x")
+
+
+def test_a_send_that_waits_while_its_transaction_is_aborted_is_not_part_of_the_next_one(
+    broker: Broker,
+) -> None:
+    async def main() -> None:
+        async with ottla.aio.Producer(broker.bootstrap_servers, transactional_id="late") as producer:
+            await producer.begin_transaction()
+            waiting = [
+                asyncio.create_task(producer.send("late", b"aborted", partition=0)),
+                asyncio.create_task(producer.send_batches("late", [(0, batch_of(b"aborted"))])),
+                asyncio.create_task(producer.send_arrow("late", pa.table({"value": [b"aborted"]}))),
+            ]
+            await asyncio.sleep(0)  # each of them waits for the metadata of a topic that is new
+            await producer.abort_transaction()
+            await producer.begin_transaction()
+            outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+            assert [type(outcome) for outcome in outcomes] == [TransactionStateError] * 3
+            await producer.send("late", b"committed", partition=0)
+            await producer.commit_transaction()
+        async with ottla.aio.Consumer(
+            broker.bootstrap_servers, auto_offset_reset="earliest", isolation_level="read_committed"
+        ) as consumer:
+            await consumer.assign([("late", partition) for partition in range(3)])
+            assert [record.value for record in await consumer.poll(WAIT)] == [b"committed"]
+
+    asyncio.run(main())
+
+
+def test_batches_that_are_sent_while_another_task_closes_the_producer_are_refused(broker: Broker) -> None:
+    async def main() -> None:
+        producer = ottla.aio.Producer(broker.bootstrap_servers)
+        await producer.partitions_for("closed-early")
+        closed = asyncio.Event()
+
+        def batches() -> Iterator[tuple[int, bytes]]:
+            yield 0, batch_of(b"0")
+            closing.append(asyncio.create_task(close()))
+            while not closed.is_set():
+                yield 0, batch_of(b"1")
+
+        async def close() -> None:
+            await producer.close(0)
+            closed.set()
+
+        closing: list[asyncio.Task[None]] = []
+        with pytest.raises(Closed):
+            await producer.send_batches("closed-early", batches())
+        await closing[0]
+        metrics = producer.metrics()
+        assert (metrics["batches"], metrics["buffered_bytes"]) == (0, 0)
+
+    asyncio.run(main())
+
+
+def test_a_callback_cannot_close_the_producer_and_does_not_harm_it(broker: Broker) -> None:
+    refusals: list[BaseException] = []
+    called = threading.Event()
+
+    def close(report: object) -> None:
+        try:
+            producer.close()
+        except RuntimeError as refusal:
+            refusals.append(refusal)
+        called.set()
+
+    with ottla.Producer(broker.bootstrap_servers) as producer:
+        producer.send("closed-by-a-callback", b"x", on_delivery=close)
+        assert called.wait(WAIT)
+        assert "cannot close it" in str(refusals[0])
+        assert producer.send("closed-by-a-callback", b"y").result(WAIT).error is None
+
+
+def test_waiters_for_memory_are_forgotten_when_they_stop_waiting(proxied: tuple[Broker, Proxy]) -> None:
+    _, proxy = proxied
+    proxy.rule = lambda proxy, key, stage: HOLD if (key, stage) == (PRODUCE, "request") else PASS
+
+    async def main() -> None:
+        producer = ottla.aio.Producer(
+            proxy.address, buffer_memory=30_000, batch_size=10_000, max_block_ms=500
+        )
+        sends = (producer.send("full", b"x" * 1000) for _ in range(100))
+        outcomes = await asyncio.gather(*sends, return_exceptions=True)
+        assert any(isinstance(outcome, BufferExhausted) for outcome in outcomes)
+        assert not producer._core.engine.memory
+        proxy.release()
+        await producer.close()
+
+    asyncio.run(main())
 
 
 def test_ctrl_c_ends_a_wait(broker: Broker) -> None:

@@ -116,7 +116,12 @@ class AsyncConsumer(ConsumerCalls[K, V], AwaitedCalls):
         subscribes = topics is not None or pattern is not None
         complete(self._core.start(Ports(clock, network, random), subscribes=subscribes))
         if subscribes:
-            self._core.join_group(topics, pattern)
+            try:
+                self._core.join_group(topics, pattern)
+            except BaseException:  # a pattern that cannot be compiled, for instance: leave no tasks behind
+                self._core.is_closed = True
+                self._ending = asyncio.ensure_future(self._end_engine(1.0))
+                raise
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
         """Iterate over all records, without end. The position follows the record that the user's loop body
@@ -163,6 +168,7 @@ class AsyncConsumer(ConsumerCalls[K, V], AwaitedCalls):
         if core.is_closed or core.is_closing:
             return
         core.is_closing = self._caller.is_closing = True
+        core.engine.alert()  # a listener may have called this: the poll that called it ends
         clock = core.engine.cluster.clock.monotonic
         deadline = clock() + timeout
         try:

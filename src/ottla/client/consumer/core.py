@@ -163,15 +163,20 @@ class ConsumerCore(Generic[K, V]):
                     "The consumer is subscribed, so its group assigns the partitions. Call unsubscribe() "
                     "first."
                 )
-            await self._loop.call(self.engine.assign, [TopicPartition(*one) for one in partitions])
+            wanted = [TopicPartition(*one) for one in partitions]
+            self._commit_before_dropping(frozenset(wanted))
+            await self._loop.call(self.engine.assign, wanted)
 
     async def unsubscribe(self) -> None:
         """Leave the group and stop reading. Listeners are called."""
         with _Use(self):
             await self._commit_if_automatic()
-            await self._leave_group(None, LEAVE_SECONDS_MAX)
-            await self._loop.call(self.engine.clear)
-            self._is_subscribed = False
+            try:
+                await self._leave_group(None, LEAVE_SECONDS_MAX)
+            finally:  # other members have the partitions now, also if the listener has failed
+                self._loop.soon(self.engine.clear)
+                self._is_subscribed = False
+                await self._loop.call(_nothing)
 
     def _checked_subscription(
         self, topics: Collection[str] | str | None, pattern: str | re.Pattern[str] | None
@@ -194,6 +199,13 @@ class ConsumerCore(Generic[K, V]):
             log.warning("Failed to commit offsets: %s", error)
         else:
             self._interceptors.committed(offsets)
+
+    def _commit_before_dropping(self, kept: frozenset[TopicPartition]) -> None:
+        """Commit the positions of all other partitions, which later automatic commits will not have."""
+        consumed = self.engine.positions.consumed()
+        dropped = {partition: offset for partition, offset in consumed.items() if partition not in kept}
+        if dropped and self._polling.commits_automatically:
+            self._loop.soon(self.engine.commits.commit_soon, dropped, self._interceptors.committed)
 
     async def _leave_group(self, leave_group: bool | None, seconds: float) -> None:
         group = self.engine.group
@@ -297,7 +309,7 @@ class ConsumerCore(Generic[K, V]):
 
     def _named(self, partitions: Partitions | None) -> list[TopicPartition]:
         if partitions is None:
-            return list(self.engine.positions.states)
+            return list(self.assignment)  # without those that no listener was notified of yet
         return [TopicPartition(*partition) for partition in partitions]
 
     def _assigned(self, partitions: Partitions | None) -> list[TopicPartition]:
@@ -471,6 +483,10 @@ def settings_of(
     given: Mapping[str, object] | str | ConsumerSettings | None, keywords: dict[str, Any]
 ) -> ConsumerSettings:
     return given if isinstance(given, ConsumerSettings) else ConsumerSettings.parse(given, **keywords)
+
+
+def _nothing() -> None:
+    """For `LoopAccess.call`: wait until the loop has done what it was given before."""
 
 
 def _assignors(settings: ConsumerSettings) -> Any:

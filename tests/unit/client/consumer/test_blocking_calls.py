@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -20,6 +21,7 @@ from typing import Any
 import pytest
 
 from ottla import Consumer, OffsetAndMetadata, Producer, TopicPartition
+from ottla.client.consumer.async_consumer import AsyncConsumer
 from ottla.client.consumer.polling import Polling
 from ottla.client.core.assignors.ranges import Range
 from ottla.client.errors import Closed
@@ -247,6 +249,108 @@ def test_a_listener_of_the_blocking_consumer_may_use_it_until_it_is_closed(broke
     assert told == [0, {u0: RECORDS}, "revoked"]
     with Consumer(broker.bootstrap_servers, group_id="listeners") as other:
         assert other.committed([u0])[u0].offset == 7  # type: ignore[union-attr]
+
+
+def test_a_listener_that_fails_when_the_consumer_unsubscribes_does_not_keep_its_partitions(
+    broker: Broker,
+) -> None:
+    def on_revoked(partitions: list[TopicPartition]) -> None:
+        raise ZeroDivisionError
+
+    with Producer(broker.bootstrap_servers) as producer:
+        for _ in range(RECORDS):
+            producer.send("failing", b"x", partition=0)
+    with Consumer(
+        broker.bootstrap_servers, group_id="failing", auto_offset_reset="earliest", max_poll_records=1
+    ) as consumer:
+        consumer.subscribe(["failing"], on_revoked=on_revoked)
+        while not consumer.poll(1.0):
+            pass
+        with pytest.raises(ZeroDivisionError):
+            consumer.unsubscribe()
+        assert consumer.assignment == frozenset()
+        assert consumer.poll(SECONDS) == []
+        consumer.assign([("failing", 0)])  # it is not subscribed any more
+
+
+def test_a_seek_of_all_partitions_leaves_those_alone_that_no_listener_was_notified_of(
+    broker: Broker,
+) -> None:
+    with Producer(broker.bootstrap_servers) as producer:
+        for _ in range(RECORDS):
+            producer.send("unknown-yet", b"x", partition=0)
+    positions: list[int] = []
+
+    def on_assigned(partitions: list[TopicPartition]) -> None:
+        positions.extend(consumer.position(partition, timeout=30) for partition in partitions)
+
+    with Consumer(broker.bootstrap_servers, group_id="unknown", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe(["unknown-yet"], on_assigned=on_assigned)
+        while not consumer._core.engine.positions.states:  # the assignment has come
+            time.sleep(0.01)
+        assert consumer.assignment == frozenset()
+        consumer.seek_to_end()
+        consumer.pause()
+        while not consumer.assignment:
+            consumer.poll(SECONDS)
+        assert consumer.paused == frozenset()
+        assert positions == [0]
+
+
+def test_positions_are_committed_when_other_partitions_are_assigned(broker: Broker) -> None:
+    with Producer(broker.bootstrap_servers) as producer:
+        for _ in range(RECORDS):
+            producer.send("left", b"x", partition=0)
+    left = TopicPartition("left", 0)
+    with Consumer(
+        broker.bootstrap_servers,
+        group_id="left",
+        auto_offset_reset="earliest",
+        auto_commit_interval_ms=3_600_000,
+    ) as consumer:
+        consumer.assign([left])
+        read = 0
+        while read < RECORDS:
+            read += len(consumer.poll(1.0))
+        consumer.assign([T0])
+    with Consumer(broker.bootstrap_servers, group_id="left") as other:
+        committed = other.committed([left])[left]
+        assert committed is not None
+        assert committed.offset == RECORDS
+
+
+def test_a_poll_ends_at_once_when_a_listener_that_is_awaited_closes_the_consumer(broker: Broker) -> None:
+    async def main() -> None:
+        consumer = AsyncConsumer(broker.bootstrap_servers, group_id="closing")
+        wait_for_wake = consumer._caller.wait_for_wake
+        has_reason_to_go_on: list[bool] = []
+
+        async def close(partitions: list[TopicPartition]) -> None:
+            await consumer.close()
+            consumer._caller.wait_for_wake = wait_after_close  # type: ignore[method-assign]
+
+        async def wait_after_close(seconds: float) -> None:
+            has_reason_to_go_on.append(consumer._caller._woken.is_set())
+            await wait_for_wake(seconds)
+
+        await consumer.subscribe(["t"], on_assigned=close)
+        with pytest.raises(Closed):
+            async for _ in consumer:
+                pass
+        assert all(has_reason_to_go_on)
+
+    asyncio.run(main())
+
+
+def test_an_awaited_consumer_that_could_not_be_made_leaves_no_tasks_behind(broker: Broker) -> None:
+    async def main() -> None:
+        with pytest.raises(re.error):
+            AsyncConsumer(broker.bootstrap_servers, group_id="pattern", pattern="(")
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        _, left = await asyncio.wait(others, timeout=30)
+        assert left == set()
+
+    asyncio.run(main())
 
 
 class InterruptionOfTelling:

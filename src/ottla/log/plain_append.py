@@ -92,14 +92,15 @@ def append_to_log(log: Log, data: memoryview, start: int, end: int, leader_epoch
             if producers.check(header, first_offset, _CLIENT) is not None:
                 return _NOT_PLAIN  # a retry
 
-    epoch_before = int_at(raw, _EPOCH_POSITION)
-    put_long(raw, 0, first_offset)
-    put_int(raw, _EPOCH_POSITION, leader_epoch)
     file = segment._file
     if file is None:
         file = segment.file
+    buffers = (data[start:end],)
+    epoch_before = int_at(raw, _EPOCH_POSITION)
+    put_long(raw, 0, first_offset)
+    put_int(raw, _EPOCH_POSITION, leader_epoch)
     try:
-        file.pwrite((data[start:end],), position)
+        file.pwrite(buffers, position)
     except OSError:
         put_long(raw, 0, 0)
         put_int(raw, _EPOCH_POSITION, epoch_before)

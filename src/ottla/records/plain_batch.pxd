@@ -22,6 +22,6 @@ cdef class PlainCheck:
         status=int,
         largest=cython.longlong,
     )
-    cpdef Py_ssize_t max_timestamp(
+    cpdef long long max_timestamp(
         self, memoryview data, Py_ssize_t start, Py_ssize_t end, long long now_ms
     ) except? -1

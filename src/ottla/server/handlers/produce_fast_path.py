@@ -121,16 +121,21 @@ class ProduceExpress:
                 _piece(raw, topic + 1, after_topic).decode("utf-8", "replace")
             )
         partition = hosted.get(index) if hosted is not None else None
-        if partition is None or partition.log is None:
+        if partition is None:
+            return None
+        log = partition.log
+        if log is None:
             return None
 
         # The size of the records, and that they reach to the end of the request.
         length = raw[position] & 0x7F
         shift = 7
-        while raw[position] & 0x80 and shift < 35:
+        while raw[position] & 0x80 and shift < 28:
             position += 1
             length |= (raw[position] & 0x7F) << shift
             shift += 7
+        if raw[position] & 0x80:  # a fifth byte: more than any frame, too long, or written wastefully
+            return None
         position += 1
         stop = size - _END_BYTES
         if length - 1 <= _HEADER_BYTES or position + length - 1 != stop:
@@ -150,10 +155,14 @@ class ProduceExpress:
                 if not partition.acknowledges_at_once(acks):
                     return None
                 offset, log_append_time = _append(broker, partition, data[first:last], acks)
-        except (KafkaError, OSError, TakesLong):
+        except (KafkaError, TakesLong):
+            return None
+        except OSError as error:
+            # Now: the general way finds the log closed to writes after some errors, and none after others.
+            broker.directories.storage_error(log, error)
             return None
         self._lateness.latest_api = version
-        return _answer(raw, topic, after_topic, offset, log_append_time, partition.log.log_start_offset)
+        return _answer(raw, topic, after_topic, offset, log_append_time, log.log_start_offset)
 
 
 def _piece(raw: Bytes, start: int, end: int) -> bytes:

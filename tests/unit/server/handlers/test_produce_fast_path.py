@@ -356,7 +356,8 @@ def test_the_compiled_form_reads_no_byte_past_the_end_of_a_request(tmp_path: Pat
 def test_the_plain_form_passes_the_same_tests() -> None:
     if ottla.records.KERNEL != "compiled":
         pytest.skip("it runs")
-    files = [__file__, str(ROOT / "tests/unit/records/test_plain_batch.py")]
+    others = ("handlers/test_produce_ways_agree.py", "../records/test_plain_batch.py")
+    files = [__file__, *(str(ROOT / "tests/unit/server" / other) for other in others)]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files]
     environment = {**os.environ, "OTTLA_KERNEL": "python"}
     result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)

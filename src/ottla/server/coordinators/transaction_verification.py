@@ -252,7 +252,15 @@ def answer_when_verified(
     if before_waiting is not None:
         before_waiting()
     pending = PendingResponse()
-    verified.on_completed = lambda: pending.complete_with(write(*verified.response))
+
+    def write_now() -> None:
+        response: _R | PendingResponse | None = None
+        try:
+            response = write(*verified.response)
+        finally:  # if that failed, the client must not wait: None closes its connection
+            pending.complete_with(response)
+
+    verified.on_completed = write_now
     return pending
 
 

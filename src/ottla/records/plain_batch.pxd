@@ -24,4 +24,4 @@ cdef class PlainCheck:
     )
     cpdef long long max_timestamp(
         self, memoryview data, Py_ssize_t start, Py_ssize_t end, long long now_ms
-    ) except? -1
+    ) except *

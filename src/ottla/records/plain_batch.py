@@ -25,7 +25,7 @@ if cython.compiled:
 
 if not cython.compiled:
     from ottla.records.big_endian import int_at, long_at, short_at, unsigned_int_at
-    from ottla.records.kernel import walk_raw
+    from ottla.records.kernel import walk as walk_raw  # a compiled kernel has no `walk_raw` for Python
 
     byte_count = len
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from struct import pack_into
 from types import SimpleNamespace
@@ -78,8 +79,8 @@ class _Side:
         self.partition.leader_epoch = 3
         self.partition.isr = [1]
         self.woken: list[str] = []
-        self.partition.growth.add(lambda: bool(self.woken.append("growth")))
-        self.partition.appends.add(lambda: bool(self.woken.append("appends")))
+        self.partition.growth.add(partial(self._note, "growth"))
+        self.partition.appends.add(partial(self._note, "appends"))
         self.has_reported = False
         self.is_quick = is_quick
         self.quick_answers = 0
@@ -93,6 +94,10 @@ class _Side:
             directories=SimpleNamespace(storage_error=self._storage_error),
             transactions=SimpleNamespace(verification=SimpleNamespace(check=lambda _writing: ({}, {}))),
         )
+
+    def _note(self, watched: str) -> bool:
+        self.woken.append(watched)
+        return False
 
     def _storage_error(self, log: Log, error: OSError) -> Exception:
         assert log is self.log

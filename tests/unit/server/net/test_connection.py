@@ -635,7 +635,7 @@ def test_quick_answers_leave_in_the_order_of_their_requests(piece_bytes: int) ->
     quick = _Quick()
 
     async def main() -> None:
-        async with _listening(_echo, express=quick) as listener:
+        async with listening(_echo, express=quick) as listener:
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
             for start in range(0, len(stream), piece_bytes):
                 writer.write(stream[start : start + piece_bytes])
@@ -663,7 +663,7 @@ def test_no_quick_answer_overtakes_one_that_comes_later() -> None:
             answer.complete("now")
 
     async def main() -> None:
-        async with _listening(dispatch, express=quick) as listener:
+        async with listening(dispatch, express=quick) as listener:
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
             writer.write(pack(">i", 4) + b"late")
             while not waiting:
@@ -684,7 +684,7 @@ def test_a_request_that_is_asked_once_for_a_quick_way_is_not_asked_again() -> No
     quick = _Quick()
 
     async def main() -> None:
-        async with _listening(_echo, express=quick) as listener:
+        async with listening(_echo, express=quick) as listener:
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
             writer.write(pack(">i", 5) + b"other")
             assert await _read_frame(reader) == b"other"
@@ -699,7 +699,7 @@ def test_a_quick_way_that_fails_or_a_frame_too_large_for_it_ends_the_connection(
     quick = _Quick()
 
     async def main() -> None:
-        async with _listening(_echo, express=quick, frame_bytes_max=100) as listener:
+        async with listening(_echo, express=quick, frame_bytes_max=100) as listener:
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
             writer.write(pack(">i", len(frame)) + frame)
             with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):

@@ -162,4 +162,5 @@ class AsyncTransaction:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._producer._core.end_transaction(kind)
+        if not cannot_await(kind):  # else it is left to its time-out
+            await self._producer._core.end_transaction(kind)

@@ -610,8 +610,11 @@ class Engine:
             self._flushes -= 1
 
     def abandon(self) -> None:
-        """The loop ended before the producer was closed: fail everything, which wakes all waiters."""
-        if not self.state.is_closed:
+        """The loop ended: fail what is left, which wakes all waiters.
+
+        That is everything if the producer was not closed, or what a thread sent while another one closed it.
+        """
+        if not self.state.is_closed or self.accumulator.incomplete:
             self.outcomes.fail_all(Closed("The producer's thread ended before the record was acknowledged."))
             self.state.is_closed = True
             self.state.update_fast()

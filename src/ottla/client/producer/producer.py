@@ -16,7 +16,7 @@ from ottla.client.calls import BlockingCalls, FromThread, complete
 from ottla.client.config import ProducerSettings
 from ottla.client.core.accumulator import Batch, Delivery
 from ottla.client.core.transactions import Handle
-from ottla.client.errors import TimedOut
+from ottla.client.errors import Closed, TimedOut
 from ottla.client.net.background import Background, wait_in_slices
 from ottla.client.ports import Ports
 from ottla.client.producer import exit_hooks
@@ -148,7 +148,11 @@ class Producer(ProducerCalls, BlockingCalls):
         _ = self._background.loop  # raises Forked in a forked child
         record = core.prepare(*arguments)
         result = core.append(record)
-        return result if isinstance(result, Delivery) else complete(core.append_when_possible(record, result))
+        if not isinstance(result, Delivery):
+            result = complete(core.append_when_possible(record, result))
+        if core.engine.state.is_closed and not result.done():  # another thread has closed it just now
+            core.engine.state.check_open()
+        return result
 
     def transaction(self) -> Transaction:
         """`with producer.transaction():` commits at its end, or aborts if the block raises."""
@@ -180,6 +184,10 @@ class Producer(ProducerCalls, BlockingCalls):
         try:
             if is_open:
                 self._background.run(core.engine.close(timeout))
+        except Closed:
+            if not core.engine.state.is_closed:
+                raise
+            # Another thread has closed it meanwhile.
         finally:
             self._background.stop()
             core.preparation.close()

@@ -222,6 +222,56 @@ def test_batches_that_are_sent_while_another_task_closes_the_producer_are_refuse
     asyncio.run(main())
 
 
+def test_threads_that_close_and_send_at_once_leave_no_record_without_a_report(broker: Broker) -> None:
+    """A record is sent, refused, or reported as failed; every close returns."""
+    errors: list[Exception] = []
+    for _ in range(20):
+        producer = ottla.Producer(broker.bootstrap_servers, linger_ms=20)
+        producer.send("races", b"x").result(WAIT)
+        deliveries: list[ottla.Delivery] = []
+
+        def send(producer: Any = producer, deliveries: list[ottla.Delivery] = deliveries) -> None:
+            try:
+                while True:
+                    deliveries.append(producer.send("races", b"x", headers={"a": b"1"}))
+            except Closed:
+                return
+
+        def close(producer: Any = producer) -> None:
+            try:
+                producer.close()
+            except Exception as error:  # noqa: BLE001 - it is what the test looks at
+                errors.append(error)
+
+        threads = [threading.Thread(target=work) for work in (send, send, send, close, close, close)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert all(delivery.done() for delivery in deliveries)
+    assert errors == []
+
+
+def test_a_coroutine_that_is_closed_without_its_loop_awaits_nothing_for_its_transaction(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def begin() -> None:
+        producer = ottla.aio.Producer(broker.bootstrap_servers, transactional_id="left")
+        async with producer.transaction():
+            has_begun.set()
+            await asyncio.get_running_loop().create_future()
+
+    has_begun = asyncio.Event()
+    work = begin()
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(work)
+    loop.run_until_complete(has_begun.wait())
+    loop.close()
+    work.close()
+    assert not task.done()
+    assert "could not be aborted" not in caplog.text
+
+
 def test_a_callback_cannot_close_the_producer_and_does_not_harm_it(broker: Broker) -> None:
     refusals: list[BaseException] = []
     called = threading.Event()

@@ -2,7 +2,8 @@
 
 The per-record loops are in the modules listed in `COMPILED`, which the install compiles if it can:
 `kernel.py`, `keys.py` for compaction, `builder.py` and `reader.py` for clients, and the modules on top of
-them. `KERNEL` says which form runs; OTTLA_KERNEL=python in the environment forces the plain one.
+them. So is the way of a small produce request through a node. `KERNEL` says which form runs;
+OTTLA_KERNEL=python in the environment forces the plain one.
 """
 
 from __future__ import annotations

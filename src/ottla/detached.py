@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 def detach(work: Awaitable[_T]) -> asyncio.Future[_T]:
-    """Start work that is not cancelled with its waiter; its result is ignored once nobody waits for it."""
+    """Start work that is not cancelled with its waiter; without waiters its result is ignored."""
     return asyncio.shield(mark_retrieved(asyncio.ensure_future(work)))
 
 

@@ -1,5 +1,5 @@
-"""The active controller's decisions, and the state of the cluster that they are made on.
+"""The active controller's decisions, and the cluster state that they read.
 
-A request becomes a `Result`: records for the metadata log and the response that leaves once they are
-committed. `image.py` is the only thing that changes state, by replay of records.
+A request becomes a `Result`: records for the metadata log, and the response that is sent once they are
+committed. Only `image.py` changes state, by replay of records.
 """

@@ -1,4 +1,4 @@
-"""AlterPartition: a leader tells which replicas are in sync; the controller agrees or says why not."""
+"""AlterPartition: a leader proposes an ISR; the controller accepts it or rejects it with an error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNKNOWN_BROKER_EPOCH = -1
 def alter_partition(
     state: ControllerState, request: AlterPartitionRequest, version: int
 ) -> Steps[Result[AlterPartitionResponse]]:
-    """Change in-sync replicas as their leaders ask for it."""
+    """Change ISRs as the leaders propose."""
     state.check_broker_epoch(request.broker_id, request.broker_epoch)
     response = AlterPartitionResponse()
     records: list[Message] = []
@@ -70,7 +70,7 @@ def _refusal(index: int, code: ErrorCode) -> PartitionAnswer:
 
 
 def _new_isr(data: PartitionData, version: int) -> list[tuple[int, int]]:
-    """The in-sync replicas, each with the broker epoch in which the leader knows it."""
+    """The proposed ISR, each replica with the broker epoch that the leader knows."""
     if version < 3:
         return [(replica, UNKNOWN_BROKER_EPOCH) for replica in data.new_isr]
     return [(broker.broker_id, broker.broker_epoch) for broker in data.new_isr_with_epochs]
@@ -83,7 +83,7 @@ def _why_not(
     data: PartitionData,
     new_isr: list[tuple[int, int]],
 ) -> ErrorCode:
-    """The error of a proposal, NONE if it is good."""
+    """The error of a proposal, NONE if it is valid."""
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if data.leader_epoch > partition.leader_epoch or data.partition_epoch > partition.partition_epoch:

@@ -1,8 +1,8 @@
-"""What a new cluster starts with: the files of `kafka-storage format`, and the first records of the log.
+"""The initial state of a cluster: the files of `kafka-storage format`, and the first records of the log.
 
-`bootstrap.checkpoint` holds the feature levels and SCRAM credentials that were asked for; the first active
-controller copies them into the log. `00000000000000000000-0000000000.checkpoint` in the metadata log's own
-directory holds the first voters of a dynamic quorum.
+`bootstrap.checkpoint` contains the requested feature levels and SCRAM credentials; the first active
+controller copies them into the log. `00000000000000000000-0000000000.checkpoint` in the metadata log's
+directory contains the initial voters of a dynamic quorum.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def bootstrap_records(
 
 
 def default_bootstrap_records() -> list[Message]:
-    """What a directory without a bootstrap file stands for: the newest metadata.version and nothing else."""
+    """The records for a directory without a bootstrap file: the newest metadata.version."""
     return [FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_LATEST)]
 
 
@@ -71,7 +71,7 @@ def bootstrap_checkpoint(records: Sequence[Message], now_ms: int) -> bytes:
 
 
 def voters_checkpoint(voters: VoterSet, now_ms: int, *, kraft_version: int = 1) -> bytes:
-    """The content of the checkpoint at offset 0 that names the first voters."""
+    """The content of the checkpoint at offset 0 with the initial voters."""
     batches = snapshots.build(
         (), epoch=0, now_ms=now_ms, last_contained_ms=now_ms, kraft_version=kraft_version, voters=voters
     )
@@ -79,7 +79,7 @@ def voters_checkpoint(voters: VoterSet, now_ms: int, *, kraft_version: int = 1) 
 
 
 def read_bootstrap(content: bytes, path: str) -> list[Message]:
-    """The records of a `bootstrap.checkpoint`; SnapshotDamaged if it is not whole."""
+    """The records of a `bootstrap.checkpoint`; SnapshotDamaged if it is incomplete."""
     try:
         records = [decode_record(value) for value in snapshots.read(content, path).values]
     except MalformedMessage as error:
@@ -94,8 +94,9 @@ def read_bootstrap(content: bytes, path: str) -> list[Message]:
 def activation_records(
     image: ClusterImage, bootstrap: Sequence[Message], min_insync_replicas: int
 ) -> list[Message]:
-    """What a new active controller writes first: the bootstrap records into an empty log, and the end of a
-    transaction that its predecessor left open."""
+    """The first records of a new active controller: the bootstrap records for an empty log, and the end of a
+    transaction that its predecessor left open.
+    """
     records: list[Message] = []
     if image.is_in_transaction:
         records.append(AbortTransactionRecord(reason="Controller failover"))

@@ -1,8 +1,8 @@
-"""Brokers: registering, heartbeats, fencing, controlled shutdown, leaving for good; and controllers'
+"""Brokers: registration, heartbeats, fencing, controlled shutdown, unregistration; and controllers'
 registrations.
 
-A broker that registers is fenced. It is unfenced by a heartbeat once it has read the log up to its own
-registration; then it is given the leaderships that nobody else can have.
+A broker is fenced after its registration. A heartbeat unfences it once it has read the log up to that
+registration; it then becomes the leader of partitions that have no other candidate.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ REGISTERED_MAX = 1_000
 def register_broker(
     state: ControllerState, request: BrokerRegistrationRequest, version: int, *, is_local: bool = False
 ) -> Steps[Result[BrokerRegistrationResponse]]:
-    """Register a broker that starts, or amend the registration of one that runs.
+    """Register a broker that starts, or update the registration of a running one.
 
     `is_local`: it is in the controller's own process, so an earlier run of it cannot be alive.
     """
@@ -123,7 +123,7 @@ def register_broker(
 
 
 def _check_place(request: BrokerRegistrationRequest) -> None:
-    """Refuse a broker that nobody could reach: partitions that are placed on it would never be served."""
+    """Reject a broker without reachable endpoints: partitions placed on it would never be served."""
     broker_id = request.broker_id
     if broker_id < 0:
         raise InvalidRegistration(f"Invalid negative broker id {broker_id}.")
@@ -140,7 +140,7 @@ def _check_place(request: BrokerRegistrationRequest) -> None:
 
 
 def _check_no_session(state: ControllerState, existing: BrokerRegistration) -> None:
-    """Refuse a second broker with an id whose first one is alive; one that was let go has no session."""
+    """Reject a second broker with the id of a live one; a broker that shut down has no session."""
     if state.heartbeats.has_session(existing.id, existing.epoch, state.asked_ms):
         raise DuplicateBrokerRegistration(
             "Another broker is registered with that broker id. If the broker was recently restarted this "
@@ -167,7 +167,7 @@ def _check_directories(
 
 
 def _check_features(state: ControllerState, request: BrokerRegistrationRequest) -> None:
-    """Refuse a broker that does not know the finalized level of some feature."""
+    """Reject a broker that does not support the finalized level of a feature."""
     finalized = {**state.image.features, KRAFT_VERSION: state.kraft_version}
     supported = {f.name: (f.min_supported_version, f.max_supported_version) for f in request.features}
     if METADATA_VERSION not in supported:
@@ -183,7 +183,7 @@ def _check_features(state: ControllerState, request: BrokerRegistrationRequest) 
 
 
 def _shutdown_changes(state: ControllerState, broker_id: int, *, is_clean: bool) -> Steps[list[Message]]:
-    """What the end of a broker's last run means for its partitions, seen when it registers again."""
+    """The partition changes due to the end of a broker's last run, when it registers again."""
     if is_clean or not state.image.is_elr_enabled:
         leaving = leader_and_isr_changes(state, partitions_with_isr(state, broker_id), leaving=broker_id)
         return (yield from leaving)
@@ -199,7 +199,7 @@ def _shutdown_changes(state: ControllerState, broker_id: int, *, is_clean: bool)
 def broker_heartbeat(
     state: ControllerState, request: BrokerHeartbeatRequest
 ) -> Steps[Result[BrokerHeartbeatResponse]]:
-    """Hear of a broker: fence, unfence or let it go, as it wants and as the cluster can."""
+    """Process a heartbeat: fence or unfence the broker, or let it shut down, as requested and possible."""
     broker_id, epoch = request.broker_id, request.broker_epoch
     registered_at = state.image.registration_offsets.get(broker_id)
     if registered_at is None:
@@ -290,7 +290,7 @@ def _fence(state: ControllerState, broker_id: int, epoch: int) -> Steps[list[Mes
 
 
 def _newly_lost(state: ControllerState, request: BrokerHeartbeatRequest) -> list[bytes]:
-    """The log directories that the broker has lost and that count as online until now."""
+    """The log directories that the broker reports offline and the image has online."""
     if state.image.metadata_version < DIRECTORY_ASSIGNMENT_LEVEL:
         return []
     directories = state.image.brokers[request.broker_id].directories
@@ -300,7 +300,7 @@ def _newly_lost(state: ControllerState, request: BrokerHeartbeatRequest) -> list
 def _lost_directories(
     state: ControllerState, broker_id: int, lost: Sequence[bytes], *, is_out_already: bool
 ) -> Steps[list[Message]]:
-    """Replicas in lost directories can neither lead nor be in sync."""
+    """Replicas in offline directories can neither lead nor be in sync."""
     broker = state.image.brokers[broker_id]
     records: list[Message] = []
     if not is_out_already:
@@ -317,7 +317,7 @@ def _lost_directories(
 
 
 def _cordoned_directories(state: ControllerState, request: BrokerHeartbeatRequest) -> list[Message]:
-    """What the broker says of directories that take no new replicas."""
+    """The directories that the broker reports as cordoned: they accept no new replicas."""
     cordoned = request.cordoned_log_dirs
     if cordoned is None or state.image.metadata_version < CORDONED_DIRECTORIES_LEVEL:
         return []
@@ -334,7 +334,7 @@ def _cordoned_directories(state: ControllerState, request: BrokerHeartbeatReques
 def unregister_broker(
     state: ControllerState, request: UnregisterBrokerRequest
 ) -> Steps[Result[UnregisterBrokerResponse]]:
-    """Forget a broker for good."""
+    """Unregister a broker."""
     broker = state.image.brokers.get(request.broker_id)
     if broker is None:
         raise BrokerIdNotRegistered(f"Broker ID {request.broker_id} is not currently registered")
@@ -349,7 +349,7 @@ def unregister_broker(
 
 
 def fence_stale_broker(state: ControllerState) -> Steps[Result[bool]]:
-    """Fence one broker whose session is over. True: there may be more."""
+    """Fence one broker whose session has expired. True: there may be more."""
     expired = state.heartbeats.find_expired(state.asked_ms)
     if expired is None:
         return Result(False)
@@ -365,7 +365,7 @@ def fence_stale_broker(state: ControllerState) -> Steps[Result[bool]]:
 
 
 def _check_lengths(request: BrokerRegistrationRequest | ControllerRegistrationRequest) -> None:
-    """Refuse a registration that no node makes: every node of the cluster would keep it."""
+    """Reject an oversized registration: every node of the cluster would store it."""
     if max(len(request.listeners), len(request.features)) > REGISTERED_MAX:
         raise InvalidRequest(f"A registration has at most {REGISTERED_MAX} listeners and as many features.")
 
@@ -373,7 +373,7 @@ def _check_lengths(request: BrokerRegistrationRequest | ControllerRegistrationRe
 def register_controller(
     state: ControllerState, request: ControllerRegistrationRequest
 ) -> Result[ControllerRegistrationResponse]:
-    """Write down where a controller is reached and what it supports."""
+    """Store the endpoints and supported features of a controller."""
     if state.image.metadata_version < CONTROLLER_REGISTRATION_LEVEL:
         raise UnsupportedVersion(
             "The current MetadataVersion is too old to support controller registrations."

@@ -1,4 +1,4 @@
-"""The rules of settings, for decisions: `ottla.config` seen through the controller's `ConfigRules`."""
+"""The rules of settings for decisions: `ottla.config` behind the controller's `ConfigRules`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.wire.errors import InvalidRequest
 
 
 class BrokerConfigRules:
-    """Rules by the configuration of this node, with the dynamic settings that the log holds on top."""
+    """Rules by the configuration of this node, overridden by the dynamic settings in the log."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._static = config

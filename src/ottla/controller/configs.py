@@ -1,8 +1,8 @@
-"""Settings of topics, brokers, groups and client metrics that are kept in the metadata log.
+"""Settings of topics, brokers, groups and client metrics in the metadata log.
 
-The rules of each setting (its type, its range) are handed in with the state; here stand the rules that need
-the cluster's state: the resource must exist, and while eligible leader replicas are on, every broker must
-use the same min.insync.replicas.
+The rules of each setting (its type, its range) are passed in with the state; this module contains the rules
+that need the cluster's state: the resource must exist, and while eligible leader replicas are enabled, every
+broker must use the same min.insync.replicas.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ VALUE_LENGTH_MAX = 32767
 RESOURCE_TYPES = frozenset((TOPIC_RESOURCE, BROKER_RESOURCE, 16, 32))  # and CLIENT_METRICS, GROUP
 
 Changes = Mapping[str, str | None]
-"""By name, the new text of a setting; None removes it."""
+"""New values of settings by name; None removes a setting."""
 _T = TypeVar("_T")
 _Asked = tuple[ConfigResource, Callable[[ConfigResource, Mapping[str, str]], Changes]]
-"""A resource, and what is asked of it, given its present settings."""
+"""A resource, and a function from its present settings to the changes."""
 
 
 def topic_config_records(state: ControllerState, topic: CreateTopicsRequest.CreatableTopic) -> list[Message]:
@@ -63,7 +63,7 @@ def topic_config_records(state: ControllerState, topic: CreateTopicsRequest.Crea
 def incremental_alter_configs(
     state: ControllerState, request: IncrementalAlterConfigsRequest, *, is_forwarded: bool = True
 ) -> Result[IncrementalAlterConfigsResponse]:
-    """Change single settings of resources. `is_forwarded`: it came through a broker that checked it too."""
+    """Change single settings of resources. `is_forwarded`: a broker has already checked and forwarded it."""
     asked: list[_Asked] = []
     for resource in request.resources:
         changes = [(config.name, config.config_operation, config.value) for config in resource.configs]
@@ -78,7 +78,7 @@ def incremental_alter_configs(
 def alter_configs(
     state: ControllerState, request: AlterConfigsRequest, *, is_forwarded: bool = True
 ) -> Result[AlterConfigsResponse]:
-    """Set all settings of resources: one that is not named is removed."""
+    """Replace all settings of resources: settings that are not named are removed."""
     asked: list[_Asked] = []
     for resource in request.resources:
         texts = {config.name: config.value for config in resource.configs}
@@ -118,7 +118,7 @@ def _replaced(texts: Changes, resource: ConfigResource, current: Mapping[str, st
 def _alter(
     state: ControllerState, asked: Sequence[_Asked], *, is_forwarded: bool
 ) -> tuple[dict[ConfigResource, KafkaError | None], list[Message]]:
-    """The error of each resource, and the records of those that have none."""
+    """The errors of resources, and the records of those without one."""
     errors: dict[ConfigResource, KafkaError | None] = {}
     made: dict[ConfigResource, list[Message]] = {}
     for resource, changes_of in asked:
@@ -149,7 +149,7 @@ def _records(
     is_new: bool = False,
     is_forwarded: bool = True,
 ) -> list[Message]:
-    """The ConfigRecords of a resource's changes, if all of them are allowed."""
+    """The ConfigRecords of a resource's changes, if all of them are valid."""
     current = state.image.config(resource_type, name)
     records: list[Message] = []
     proposed = dict(current)
@@ -205,7 +205,7 @@ def _paths(text: str) -> set[str]:
 
 
 def _check_exists(state: ControllerState, resource_type: int, name: str) -> None:
-    """Settings of a topic or a node that is not there are refused; "" stands for every broker."""
+    """Reject settings of a topic or a node that does not exist; "" means all brokers."""
     image = state.image
     if resource_type == TOPIC_RESOURCE and name not in image.topics_by_name:
         raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
@@ -220,7 +220,7 @@ def _check_exists(state: ControllerState, resource_type: int, name: str) -> None
 
 
 def _clear_elr(state: ControllerState, records: Sequence[Message]) -> list[Message]:
-    """A new min.insync.replicas makes void what is known of eligible leader replicas."""
+    """A new min.insync.replicas invalidates the eligible leader replicas."""
     if not state.image.is_elr_enabled:
         return []
     return [
@@ -231,7 +231,7 @@ def _clear_elr(state: ControllerState, records: Sequence[Message]) -> list[Messa
 
 
 def elr_safety_records(state: ControllerState) -> list[Message]:
-    """What must stand in the log before eligible leader replicas are switched on."""
+    """The records that the log needs before eligible leader replicas are enabled."""
     records: list[Message] = []
     if MIN_INSYNC_REPLICAS not in state.image.config(BROKER_RESOURCE, ""):
         records.append(

@@ -1,4 +1,4 @@
-"""CreatePartitions: more partitions for topics that are there."""
+"""CreatePartitions: adds partitions to existing topics."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TopicResult = CreatePartitionsResponse.CreatePartitionsTopicResult
 def create_partitions(
     state: ControllerState, request: CreatePartitionsRequest
 ) -> Steps[Result[CreatePartitionsResponse]]:
-    """Raise the number of partitions of topics."""
+    """Increase the number of partitions of topics."""
     response = CreatePartitionsResponse()
     records: list[Message] = []
     wanted: dict[str, WantedTopic | None] = {}

@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs: a broker tells in which of its log directories its replicas are."""
+"""AssignReplicasToDirs: a broker reports the log directories of its replicas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ottla.wire.messages.assign_replicas_to_dirs import (
 def assign_replicas_to_dirs(
     state: ControllerState, request: AssignReplicasToDirsRequest
 ) -> Steps[Result[AssignReplicasToDirsResponse]]:
-    """Write down the directories of replicas; a replica in an offline one can neither lead nor be in sync."""
+    """Store the directories of replicas; a replica in an offline one can neither lead nor be in sync."""
     if state.image.metadata_version < DIRECTORY_ASSIGNMENT_LEVEL:
         raise UnsupportedVersion("Directory assignment is not supported yet.")
     state.check_broker_epoch(request.broker_id, request.broker_epoch)

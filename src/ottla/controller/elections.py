@@ -1,4 +1,4 @@
-"""Who leads: elections by request, when brokers come and go, and back to the preferred replicas."""
+"""Leader elections: by request, when brokers come and go, and back to the preferred replicas."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def partitions_with_elr(state: ControllerState, broker_id: int) -> Iterator[Loca
 def partitions_in_directories(
     state: ControllerState, broker_id: int, directories: Collection[bytes]
 ) -> Iterator[Located]:
-    """The partitions that a broker has in some of its log directories."""
+    """The partitions in some log directories of a broker."""
     return (
         located
         for located in all_partitions(state)
@@ -64,7 +64,7 @@ def leads_something(state: ControllerState, broker_id: int) -> bool:
 
 
 def default_directory(state: ControllerState) -> Callable[[int], bytes]:
-    """What to write down as the directory of a replica that a broker is about to get."""
+    """The directory to store for a replica that a broker is about to get."""
     brokers = state.image.brokers
 
     def of(broker_id: int) -> bytes:
@@ -87,7 +87,7 @@ def change_of(
 ) -> PartitionChange:
     """A change of one partition, to be filled in. A leader must also have its directory online.
 
-    `found`: directories that replicas turn out to be in, which the partition does not know yet.
+    `found`: newly reported directories of replicas, which the partition does not contain yet.
     """
     partition = topic.partitions[index]
     is_alive = is_acceptable or state.is_active
@@ -119,7 +119,7 @@ def leader_and_isr_changes(
     coming: int = NO_LEADER,
     shut_down_uncleanly: int = NO_LEADER,
 ) -> Steps[list[Message]]:
-    """What becomes of `partitions` when a broker leaves, comes, or turns out to have lost its tail."""
+    """The changes of `partitions` when a broker leaves, arrives, or has lost records."""
 
     def is_acceptable(broker_id: int) -> bool:
         if broker_id in (leaving, shut_down_uncleanly):
@@ -144,7 +144,7 @@ def leader_and_isr_changes(
 def elect_leaders(
     state: ControllerState, request: ElectLeadersRequest
 ) -> Steps[Result[ElectLeadersResponse]]:
-    """Elect preferred or (unclean) any leaders, of the partitions named or of all."""
+    """Elect preferred or (unclean) any leaders, of the given partitions or of all."""
     if request.election_type not in (PREFERRED, UNCLEAN):
         raise InvalidRequest(f"Unknown election type {request.election_type}")
     response = ElectLeadersResponse()
@@ -195,7 +195,7 @@ def _elected(state: ControllerState, name: str, index: int, election_type: int) 
 def balance_leaders(
     state: ControllerState, elections_max: int = ELECTIONS_PER_ROUND_MAX
 ) -> Steps[Result[bool]]:
-    """Give leadership back to preferred replicas that are in sync again. True: there may be more to do."""
+    """Return leadership to preferred replicas that are in sync again. True: there may be more to do."""
     records: list[Message] = []
     for topic, index, partition in all_partitions(state):
         if partition.leader == partition.preferred_leader:
@@ -212,7 +212,7 @@ def balance_leaders(
 def elect_unclean_leaders(
     state: ControllerState, elections_max: int = ELECTIONS_PER_ROUND_MAX
 ) -> Steps[Result[bool]]:
-    """Give partitions without a leader any live one, where the topic allows it. True: there may be more."""
+    """Elect any live replica as leader of leaderless partitions whose topic allows that. True: maybe more."""
     records: list[Message] = []
     for topic, index, _ in partitions_without_leader(state):
         yield

@@ -1,7 +1,7 @@
-"""The features of Kafka 4.3: their levels, their names, and what each level needs.
+"""The features of Kafka 4.3: their levels, names and dependencies.
 
-metadata.version decides which records may be written. kraft.version is special: the quorum itself keeps it,
-in control records, and 1 means that voters may come and go.
+metadata.version determines which records may be written. kraft.version is special: the quorum itself stores
+it, in control records, and 1 means a dynamic quorum.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ VersionRange = tuple[int, int]
 
 
 class MetadataVersion(NamedTuple):
-    """A level of metadata.version: `changes_records` means that records are not all as one level before."""
+    """A level of metadata.version: `changes_records` means that records differ from one level before."""
 
     level: int
     name: str
@@ -66,15 +66,17 @@ SUPPORTED_FEATURES: dict[str, VersionRange] = {
     METADATA_VERSION: (METADATA_VERSION_MIN, METADATA_VERSION_LATEST),
     **{name: (0, len(levels) - 1) for name, levels in _FEATURES.items()},
 }
-"""The levels with which a node can live in a cluster. A broker registers with them, so that it may join a
-cluster of Kafka's whose levels are as high."""
+"""The levels that a node supports.
+
+A broker registers with them, so that it may join a Kafka cluster with levels that high.
+"""
 
 SERVED_FEATURES: dict[str, VersionRange] = {
     name: levels
     for name, levels in SUPPORTED_FEATURES.items()
     if name not in ("share.version", "streams.version")  # neither kind of group is served yet
 }
-"""The features that clients can use on a node: the only ones that it advertises to them."""
+"""The features that clients can use on a node, and that it therefore advertises to them."""
 
 
 def metadata_version(level: int) -> MetadataVersion:
@@ -88,9 +90,9 @@ def metadata_version(level: int) -> MetadataVersion:
 
 
 def metadata_version_of_release(text: str, *, unstable: bool = False) -> MetadataVersion:
-    """The metadata.version that a release ("4.3", "4.3.1") or a level's own name ("4.0-IV1") stands for.
+    """The metadata.version of a release ("4.3", "4.3.1") or of a level's name ("4.0-IV1").
 
-    Levels that are not stable yet are known only with `unstable`.
+    Unstable levels are known only with `unstable`.
     """
     key = ".".join(text.split(".")[:2])
     highest = METADATA_VERSION_TESTING if unstable else METADATA_VERSION_LATEST
@@ -103,7 +105,7 @@ def metadata_version_of_release(text: str, *, unstable: bool = False) -> Metadat
 
 
 def default_level(feature: str, metadata_level: int) -> int:
-    """The level at which a new cluster of that metadata.version starts the feature."""
+    """The initial level of the feature in a cluster of that metadata.version."""
     default = 0
     for level, entry in enumerate(_FEATURES[feature]):
         if entry.default_from <= metadata_level:
@@ -112,7 +114,7 @@ def default_level(feature: str, metadata_level: int) -> int:
 
 
 def check_level(feature: str, level: int, levels: Mapping[str, int]) -> None:
-    """ValueError unless the feature has that level and `levels` hold what it needs."""
+    """Raise ValueError unless the feature has that level and `levels` contain its dependencies."""
     entries = _FEATURES.get(feature)
     if entries is None:
         raise ValueError(f"Feature {feature} not found.")
@@ -132,14 +134,14 @@ def check_level(feature: str, level: int, levels: Mapping[str, int]) -> None:
 
 
 def dependencies(feature: str, level: int) -> dict[str, int]:
-    """What a level of a feature needs of others."""
+    """The dependencies of a feature's level."""
     return dict(_FEATURES[feature][level].needs)
 
 
 def resolve_features(
     *, release: str | None, features: Mapping[str, int], is_dynamic_quorum: bool = False
 ) -> dict[str, int]:
-    """The level of every feature with which a cluster is formatted; ValueError with what is wrong."""
+    """The level of every feature of a new cluster; ValueError if the requested levels are invalid."""
     if METADATA_VERSION in features:
         if release is not None:
             raise ValueError(
@@ -188,5 +190,5 @@ def _kraft_level(wanted: int | None, is_dynamic_quorum: bool) -> int:
 
 
 def does_metadata_change(high: int, low: int) -> bool:
-    """Whether going from metadata.version `high` down to `low` could lose what records say."""
+    """Whether a downgrade from metadata.version `high` to `low` could lose content of records."""
     return any(version.changes_records for version in METADATA_VERSIONS if low < version.level <= high)

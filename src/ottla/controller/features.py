@@ -1,6 +1,6 @@
-"""UpdateFeatures: raising (and, where nothing is lost, lowering) the finalized levels of features.
+"""UpdateFeatures: raises the finalized levels of features, or lowers them if nothing is lost.
 
-All updates of a request are made, or none.
+A request makes all of its updates, or none.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DISABLED = (0, 0)
 def update_features(
     state: ControllerState, request: UpdateFeaturesRequest, version: int
 ) -> Result[UpdateFeaturesResponse]:
-    """Set finalized levels. The result's `kraft_version` asks the quorum to raise its own."""
+    """Set finalized levels. The result's `kraft_version` tells the quorum to raise its own."""
     updates = {update.feature: update.max_version_level for update in request.feature_updates}
     proposed = {**state.image.features, **updates}
     records: list[Message] = []
@@ -97,7 +97,7 @@ def _check_direction(state: ControllerState, feature: str, level: int, kind: int
 
 
 def _why_not_supported(state: ControllerState, feature: str, level: int) -> str | None:
-    """Who of the cluster would not understand this level; None if all do."""
+    """The node that does not support this level; None if all do."""
     settings, image = state.settings, state.image
     why = _outside(
         f"Local controller {settings.node_id}", settings.supported_features.get(feature, _DISABLED), level

@@ -1,8 +1,8 @@
-"""What the active controller knows of brokers that no record tells: when each was heard of last, how far
-it has read the metadata log, and from which record on it may shut down.
+"""What the active controller knows about brokers that is in no record: when each was last heard, how far it
+has read the metadata log, and at which offset it may shut down.
 
-It is lost with the controller that holds it: the next one starts with a full session for every broker.
-Times are of a clock that never goes back, in milliseconds.
+It is lost with the controller: the next one starts with a full session for every broker. Times are in
+milliseconds of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import Enum
 
 
 class BrokerState(Enum):
-    """Where a broker stands with the controller."""
+    """The state of a broker for the controller."""
 
     FENCED = "fenced"
     UNFENCED = "unfenced"
@@ -20,7 +20,7 @@ class BrokerState(Enum):
 
 
 class Heartbeat:
-    """One broker's entry."""
+    """The entry of one broker."""
 
     __slots__ = ("fenced", "metadata_offset", "shutdown_offset")
 
@@ -64,16 +64,16 @@ class Heartbeats:
             entry.shutdown_offset = -1
 
     def contact(self, broker_id: int, epoch: int, now_ms: int) -> None:
-        """The broker was heard of now."""
+        """The broker was heard now."""
         self.contacts[broker_id, epoch] = now_ms
 
     def excuse(self, late_ms: int, now_ms: int) -> None:
-        """The controller did not listen for so long: that is no silence of the brokers."""
+        """Extend all sessions: the controller was stalled, and the brokers were not silent."""
         for key, last_ms in self.contacts.items():
             self.contacts[key] = min(last_ms + late_ms, now_ms)
 
     def end_session(self, broker_id: int, epoch: int) -> None:
-        """The broker was let go and is not waited for."""
+        """The broker has shut down: end its session."""
         self.contacts.pop((broker_id, epoch), None)
 
     def has_session(self, broker_id: int, epoch: int, now_ms: int) -> bool:
@@ -81,13 +81,13 @@ class Heartbeats:
         return last is not None and last + self.session_timeout_ms >= now_ms
 
     def find_expired(self, now_ms: int) -> tuple[int, int] | None:
-        """The id and epoch of a broker that was silent for too long."""
+        """The id and epoch of a broker whose session has expired."""
         for key, last in self.contacts.items():
             if last + self.session_timeout_ms < now_ms:
                 return key
         return None
 
     def lowest_active_offset(self) -> int | None:
-        """How far every broker that takes part has read the log at least; None if none takes part."""
+        """The lowest offset that every active broker has read; None if none is active."""
         offsets = [e.metadata_offset for e in self.brokers.values() if e.state is BrokerState.UNFENCED]
         return min(offsets, default=None)

@@ -1,8 +1,8 @@
-"""The state of the cluster, as the records of the metadata log make it.
+"""The cluster state that results from the records of the metadata log. Only `replay` changes it.
 
-`replay` is the only thing that changes it. A snapshot is the image turned back into records: replaying
-`to_records` into an empty image gives an equal one. Records between a BeginTransactionRecord and its
-EndTransactionRecord take effect together at the end, or, if aborted, never.
+A snapshot is the image converted back into records: replaying `to_records` into an empty image gives an equal
+one. Records between a BeginTransactionRecord and its EndTransactionRecord take effect together at the end,
+or, if aborted, never.
 """
 
 from __future__ import annotations
@@ -64,16 +64,15 @@ QuotaEntity = frozenset[tuple[str, str | None]]
 
 
 class ClusterImage:
-    """All that the metadata log says.
-
-    `offset` is that of the record replayed last, -1 at first: whoever replays sets it before each record.
+    """The content of the metadata log. `offset` is that of the last replayed record, initially -1: the caller
+    sets it before each record.
     """
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Back to the empty log's state: a snapshot follows."""
+        """Return to the state of an empty log: a snapshot follows."""
         self.offset = -1
         self.epoch = -1
         self.timestamp_ms = -1
@@ -93,7 +92,7 @@ class ClusterImage:
         self._transaction: list[Message] | None = None
 
     def copy(self) -> ClusterImage:
-        """An image of its own; the frozen values in it are shared."""
+        """An independent copy, which shares the immutable values."""
         copy = ClusterImage()
         copy.offset, copy.epoch, copy.timestamp_ms = self.offset, self.epoch, self.timestamp_ms
         copy.features = self.features.copy()
@@ -113,7 +112,7 @@ class ClusterImage:
         return copy
 
     def __eq__(self, other: object) -> bool:
-        """Whether both say the same of the cluster, whatever way they came to it."""
+        """Whether both contain the same cluster state, whatever records led there."""
         if not isinstance(other, ClusterImage):
             return NotImplemented
         return all(
@@ -138,7 +137,7 @@ class ClusterImage:
 
     @property
     def metadata_version(self) -> int:
-        """The finalized level, or 0 while the log has not said it."""
+        """The finalized level, or 0 if the log does not contain one yet."""
         return self.features.get(METADATA_VERSION, 0)
 
     @property
@@ -150,7 +149,7 @@ class ClusterImage:
         return self._transaction is not None
 
     def partition(self, topic: str | bytes, index: int) -> PartitionRegistration | None:
-        """A partition by the name or the id of its topic."""
+        """A partition by the name or id of its topic."""
         found = self.topics_by_name.get(topic) if isinstance(topic, str) else self.topics.get(topic)
         return None if found is None else found.partitions.get(index)
 
@@ -162,7 +161,7 @@ class ClusterImage:
         return registration.endpoint(listener_name)
 
     def config(self, resource_type: int, name: str) -> dict[str, str]:
-        """The settings of a resource that are in the log. Not to be changed."""
+        """The settings of a resource in the log. Do not change them."""
         return self.configs.get((resource_type, name), {})
 
     def topic_config(self, name: str) -> dict[str, str]:
@@ -171,7 +170,7 @@ class ClusterImage:
     # Changing
 
     def replay(self, record: Message, delta: ImageDelta | None = None) -> None:
-        """Apply one record. InvalidMetadata: the log contradicts itself, and nothing may be built on it."""
+        """Apply one record. InvalidMetadata: the log contradicts itself, so the state cannot be used."""
         if self._transaction is not None:
             self._replay_in_transaction(record, delta)
             return
@@ -202,7 +201,7 @@ class ClusterImage:
         raise InvalidMetadata("A metadata transaction ends without a start.")
 
     def _ignore(self, record: Message, delta: ImageDelta) -> None:
-        """Nothing of the cluster's state is in it."""
+        """Ignore a record without cluster state."""
 
     def _feature_level(self, record: FeatureLevelRecord, delta: ImageDelta) -> None:
         if record.name == KRAFT_VERSION:
@@ -377,7 +376,7 @@ class ClusterImage:
     # Snapshot
 
     def to_records(self) -> Iterator[Message]:
-        """The records of a snapshot. The caller sees that the image does not change meanwhile."""
+        """The records of a snapshot. The caller ensures that the image does not change meanwhile."""
         level = self.metadata_version
         yield FeatureLevelRecord(name=METADATA_VERSION, feature_level=level)
         for name in sorted(self.features):

@@ -1,6 +1,6 @@
-"""What lies between two states of the cluster: for a node that was handed a snapshot and skipped the records.
+"""The difference of two cluster states, for a node that loaded a snapshot and skipped the records.
 
-The delta is what replaying those records would have led to; whoever acts on deltas need not know the way.
+The delta equals that of replaying those records, so subscribers of deltas need not distinguish them.
 """
 
 from __future__ import annotations

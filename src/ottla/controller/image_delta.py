@@ -1,6 +1,6 @@
-"""What a run of committed records changed: for those who must act on it, such as the broker on this node.
+"""The changes of a run of committed records, for subscribers such as the broker on this node.
 
-Filled by `ClusterImage.replay`. It says what is no longer as it was; what it is now stands in the image.
+`ClusterImage.replay` fills it. It names what has changed; the new values are in the image.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ImageDelta:
         self.topics_created: dict[bytes, Topic] = {}
         self.topics_deleted: dict[bytes, Topic] = {}  # as they last were
         self.partitions_changed: dict[bytes, dict[int, PartitionRegistration | None]] = {}
-        """By topic id and partition: what it was before; None for a new partition."""
+        """By topic id and partition: the previous value; None for a new partition."""
         self.configs_changed: set[ConfigResource] = set()
         self.brokers_changed: set[int] = set()
         self.controllers_changed: set[int] = set()
@@ -67,7 +67,7 @@ class ImageDelta:
     def partition_changed(
         self, topic_id: bytes, partition: int, before: PartitionRegistration | None
     ) -> None:
-        """Keep what the partition was before the first change of this delta."""
+        """Keep the value from before the first change in this delta."""
         changed = self.partitions_changed.get(topic_id)
         if changed is None:
             changed = self.partitions_changed[topic_id] = {}
@@ -75,7 +75,7 @@ class ImageDelta:
             changed[partition] = before
 
     def topic_deleted(self, topic: Topic) -> None:
-        """A topic that came and went within the delta leaves no trace in it."""
+        """A topic that was created and deleted within the delta leaves no trace in it."""
         self.partitions_changed.pop(topic.id, None)
         if self.topics_created.pop(topic.id, None) is None:
             self.topics_deleted[topic.id] = topic

@@ -1,12 +1,12 @@
-"""Working out one change of a partition: its in-sync replicas, leader, replicas or directories.
+"""Computes one change of a partition: its ISR, leader, replicas or directories.
 
-Say what should become of the partition, then ask for `record()`. It elects a leader where one is needed,
-keeps the eligible leader replicas right, completes a reassignment that can be completed, and gives the one
-record that does all of it, or None if there is nothing to do.
+Set the targets, then call `record()`. It elects a leader if one is needed, updates the eligible leader
+replicas, completes a reassignment if possible, and returns one record for all of that, or None if nothing
+changes.
 
-Eligible leader replicas (ELR): when the in-sync replicas fall below min.insync.replicas, those that leave
-are remembered here, because nothing can be committed without the rest: each still holds all that was.
-`last_known_elr` names the last leader once nobody is left at all.
+Eligible leader replicas (ELR): when the ISR falls below min.insync.replicas, the replicas that leave it are
+stored here, because nothing can be committed without them: each still has all committed records.
+`last_known_elr` names the last leader once the ISR and the ELR are empty.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EPOCH_BUMP_ON_SHRINK_BEFORE_LEVEL = 12  # 3.6-IV0: from there on a smaller ISR a
 
 
 class Election(Enum):
-    """Which leader is wanted."""
+    """The kind of election."""
 
     PREFERRED = "the first assigned replica, if it is in sync"
     ONLINE = "the present leader, else any in-sync replica"
@@ -37,7 +37,7 @@ class Election(Enum):
 
 
 class PartitionChange:
-    """One change, while it is worked out. Targets start as what is."""
+    """One change in progress. The targets start as the present values."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class PartitionChange:
                 record.leader_recovery_state = RECOVERING
 
     def _leader(self) -> tuple[int, bool]:
-        """The leader to be, and whether records may be lost by it."""
+        """The new leader, and whether electing it may lose records."""
         candidates = [self._partition.leader, *self.replicas]
         if self.election is Election.PREFERRED:
             candidates.insert(0, self.replicas[0])
@@ -136,7 +136,7 @@ class PartitionChange:
         return is_in_sync and self._is_acceptable_leader(replica)
 
     def _bump_epoch_if_replicas_left(self, record: PartitionChangeRecord) -> None:
-        """A removed replica must not go on fetching in the old epoch: it would count for the watermark."""
+        """A removed replica must stop fetching in the old epoch: it would count for the high watermark."""
         if record.leader == NO_LEADER_CHANGE and not set(self._partition.replicas) <= set(self.replicas):
             record.leader = self._partition.leader
 

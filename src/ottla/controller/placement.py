@@ -1,7 +1,7 @@
-"""Where the replicas of new partitions go: Kafka's striped placement.
+"""Places the replicas of new partitions: Kafka's striped placement.
 
-Brokers are taken in turn, racks are taken in turn, and the first replica always goes to a broker that is
-not fenced. Starting points are drawn at random; with the same draws the placement is Kafka's.
+Brokers are used in turn, racks are used in turn, and the first replica is always on an unfenced broker.
+Starting points are random; with the same random numbers the placement is Kafka's.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ottla.wire.errors import InvalidReplicationFactor
 
 @dataclass(frozen=True, slots=True)
 class UsableBroker:
-    """A broker that may be given replicas."""
+    """A broker that may get replicas."""
 
     id: int
     rack: str | None = None
@@ -22,7 +22,7 @@ class UsableBroker:
 
 
 class _Stripe:
-    """Brokers of one rack and kind, dealt out in turn; each partition starts one further."""
+    """Brokers of one rack and kind, used in turn; each partition starts one further."""
 
     def __init__(self) -> None:
         self.brokers: list[int] = []
@@ -36,7 +36,7 @@ class _Stripe:
             self._offset = draw(len(self.brokers))
 
     def next(self, round_: int) -> int:
-        """The next broker of this round, -1 if all were dealt."""
+        """The next broker of this round, -1 if all were used."""
         brokers = self.brokers
         if not brokers:
             return -1
@@ -81,7 +81,7 @@ class Placer:
         self._round = 0
 
     def place(self, partitions: int, replicas: int) -> Iterator[list[int]]:
-        """The brokers of each of `partitions` new partitions; InvalidReplicationFactor if that cannot be."""
+        """The brokers of each of `partitions` new partitions; InvalidReplicationFactor if too few."""
         if replicas <= 0:
             raise InvalidReplicationFactor(
                 f"Invalid replication factor {replicas}: the replication factor must be positive."

@@ -1,4 +1,4 @@
-"""AllocateProducerIds: blocks of ids for the brokers to give out to producers. No id is given out twice."""
+"""AllocateProducerIds: allocates blocks of ids for the brokers' producers. Every id is allocated once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PRODUCER_ID_MAX = 2**63 - 1
 def allocate_producer_ids(
     state: ControllerState, request: AllocateProducerIdsRequest
 ) -> Result[AllocateProducerIdsResponse]:
-    """Give the next block of ids to a broker."""
+    """Allocate the next block of ids to a broker."""
     state.check_broker_epoch(request.broker_id, request.broker_epoch)
     first = state.image.next_producer_id
     if first > _PRODUCER_ID_MAX - BLOCK_SIZE:

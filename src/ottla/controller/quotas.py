@@ -1,4 +1,4 @@
-"""Client quotas: what users, client ids and addresses may use."""
+"""Client quotas of users, client ids and addresses."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ _NO_QUOTAS: Mapping[str, float] = {}
 
 
 class WantedQuotas(NamedTuple):
-    """What a request asks for, as far as it can be judged without the state of the cluster."""
+    """The content of a request, checked as far as possible without the cluster state."""
 
     errors: dict[QuotaEntity, KafkaError | None]
-    """Each entity that is named, in its order."""
+    """Each named entity, in order."""
     changes: list[tuple[QuotaEntity, list[tuple[str, float | None]]]]
-    """By entity the new quotas by their keys; None removes one. Each entity comes once."""
+    """By entity, the new quotas by key; None removes one. Each entity occurs once."""
 
 
 def alter_client_quotas(
     state: ControllerState, request: AlterClientQuotasRequest
 ) -> Result[AlterClientQuotasResponse]:
-    """Set and remove quotas, at once. A large request is read and answered in steps."""
+    """Set and remove quotas in one step. A large request runs in steps."""
     wanted = finished(read_quotas(request))
     result = finished(change_quotas(state, wanted, validate_only=request.validate_only))
     return Result(finished(quotas_answered(wanted)), result.records)
 
 
 def read_quotas(request: AlterClientQuotasRequest) -> Steps[WantedQuotas]:
-    """Check each entry by itself, and that no entity comes twice."""
+    """Check each entry on its own, and that no entity occurs twice."""
     wanted = WantedQuotas({}, [])
     for entry in request.entries:
         yield
@@ -77,7 +77,7 @@ def read_quotas(request: AlterClientQuotasRequest) -> Steps[WantedQuotas]:
 def change_quotas(
     state: ControllerState, wanted: WantedQuotas, *, validate_only: bool
 ) -> Steps[Result[None]]:
-    """The records of what changes. Too many of them refuse the request as a whole, as in Kafka."""
+    """The records of the changes. Too many reject the request as a whole, as in Kafka."""
     quotas = state.image.client_quotas
     records: list[ClientQuotaRecord] = []
     for entity, ops in wanted.changes:
@@ -116,7 +116,7 @@ def _shown(entity: QuotaEntity) -> str:
 
 
 def _checked(entity: QuotaEntity, entry: EntryData) -> list[tuple[str, float | None]]:
-    """The quotas that an entry sets, and None for one that it removes."""
+    """The quotas that an entry sets, and None for those that it removes."""
     keys = _keys_of(entity, entry.entity)
     ops: dict[str, float | None] = {}
     for op in entry.ops:
@@ -140,7 +140,7 @@ def _record(entity: QuotaEntity, key: str, value: float | None) -> ClientQuotaRe
 
 
 def _keys_of(entity: QuotaEntity, parts: Sequence[AlterClientQuotasRequest.EntityData]) -> frozenset[str]:
-    """The quotas that such an entity can have; an error if there can be no such entity."""
+    """The quota keys of this kind of entity; an error for an invalid entity."""
     if not entity:
         raise InvalidRequest("Invalid empty client quota entity")
     kinds = [part.entity_type for part in parts]
@@ -164,7 +164,7 @@ def _keys_of(entity: QuotaEntity, parts: Sequence[AlterClientQuotasRequest.Entit
 
 
 def _is_address(text: str) -> bool:
-    """Names are not looked up here, so an address must be given as one."""
+    """Whether it is an IP address: host names are not resolved here."""
     try:
         ipaddress.ip_address(text)
     except ValueError:

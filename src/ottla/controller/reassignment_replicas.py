@@ -1,6 +1,6 @@
-"""The arithmetic of reassignments: from an old set of replicas to a new one and back.
+"""Replica sets of reassignments: from an old set of replicas to a new one and back.
 
-While it runs, `replicas` holds the new ones first and then those to be removed.
+During a reassignment, `replicas` contains the new ones first and then those to be removed.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ Ids = Sequence[int]
 
 
 def started(partition: PartitionRegistration, target: Ids) -> tuple[list[int], list[int], list[int]]:
-    """(replicas, removing, adding) with which the way of a partition to `target` begins.
+    """(replicas, removing, adding) at the start of a reassignment to `target`.
 
-    If it is on another way already, the replicas that were being added for that and are not wanted any more
-    are removed, and those that are still wanted are still being added.
+    If another one is in progress, replicas that it was adding and `target` lacks are removed; those that
+    `target` contains are still being added.
     """
     current = set(partition.replicas)
     removing = sorted(current.difference(target))
@@ -41,7 +41,7 @@ def completed(replicas: Ids, removing: Ids, adding: Ids, isr: Ids) -> tuple[list
 
 
 def reverted(partition: PartitionRegistration) -> tuple[list[int], list[int], bool]:
-    """(replicas, isr) of before the reassignment, and whether only an unclean election leads there."""
+    """(replicas, isr) of before the reassignment, and whether reverting needs an unclean election."""
     replicas = [replica for replica in partition.replicas if replica not in partition.adding]
     isr = [replica for replica in partition.isr if replica not in partition.adding]
     if isr:

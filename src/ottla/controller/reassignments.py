@@ -1,4 +1,4 @@
-"""Reassignments: moving partitions to other brokers, calling that off, and listing what is under way."""
+"""Reassignments: moves partitions to other brokers, cancels moves, and lists those in progress."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Wanted = AlterPartitionReassignmentsRequest.ReassignablePartition
 def alter_partition_reassignments(
     state: ControllerState, request: AlterPartitionReassignmentsRequest
 ) -> Result[AlterPartitionReassignmentsResponse]:
-    """Begin, change or cancel (replicas = null) reassignments."""
+    """Start, change or cancel (replicas = null) reassignments."""
     may_resize = request.allow_replication_factor_change
     response = AlterPartitionReassignmentsResponse(
         error_message=None, allow_replication_factor_change=may_resize
@@ -112,7 +112,7 @@ def _check_size(partition: PartitionRegistration, wanted: int) -> None:
 def list_partition_reassignments(
     image: ClusterImage, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """The reassignments under way: all, or those of the partitions named."""
+    """The reassignments in progress: all, or those of the given partitions."""
     response = ListPartitionReassignmentsResponse(error_message=None)
     wanted: list[tuple[Topic, list[int]]] = []
     if request.topics is None:

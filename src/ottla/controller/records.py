@@ -1,8 +1,8 @@
-"""Metadata records as bytes: what stands in the value of a record of `__cluster_metadata`.
+"""Metadata records as bytes: the values of the records of `__cluster_metadata`.
 
 A value is three unsigned varints (frame version 1, the record's api key, the record's version) and the
-message. Which version is written follows from the cluster's metadata.version alone, so that every node of
-that level can read it; `version_of` is the only place that knows the rule.
+message. The cluster's metadata.version alone determines the version to write, so that every node of that
+level can read it; only `version_of` implements this rule.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _encoders: dict[tuple[type[Message], int], tuple[bytes, Callable[[Message], byte
 
 
 def version_of(record: Message, metadata_version: int) -> int:
-    """The version in which a record is written to the log of a cluster at `metadata_version`."""
+    """The version of a record in the log of a cluster at `metadata_version`."""
     if isinstance(record, PartitionRecord | PartitionChangeRecord):
         if metadata_version >= ELIGIBLE_LEADER_REPLICAS_LEVEL:
             return 2
@@ -61,7 +61,7 @@ def version_of(record: Message, metadata_version: int) -> int:
 
 
 def encode_record(record: Message, metadata_version: int) -> bytes:
-    """The value of the log record that holds `record`."""
+    """Encode `record` as the value of a log record."""
     cls = type(record)
     version = version_of(record, metadata_version)
     entry = _encoders.get((cls, version))
@@ -75,12 +75,12 @@ def encode_record(record: Message, metadata_version: int) -> bytes:
 
 
 def decode_record(value: Buffer) -> Message:
-    """The record that a value holds; MalformedMessage if it holds none that this version knows."""
+    """Decode a value; MalformedMessage if it contains no record that this version knows."""
     return decode_versioned(value)[0]
 
 
 def decode_versioned(value: Buffer) -> tuple[Message, int]:
-    """The same, with the version in which it was written."""
+    """The same, with the version of the record."""
     try:
         frame_version, position = read_unsigned_varint(value, 0)
         if frame_version != FRAME_VERSION:

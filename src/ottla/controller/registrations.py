@@ -1,7 +1,7 @@
-"""The values that the cluster's state is made of: brokers, controllers, topics and their partitions.
+"""The values of the cluster's state: brokers, controllers, topics and their partitions.
 
-Each is built from the record that declares it and gives back an equal one. All but `Topic` are frozen: a
-change makes a new value, so a value that someone holds never changes under his hands.
+Each is built from the record that declares it, and can be converted back to an equal one. All but `Topic` are
+frozen: a change creates a new value, so code that holds a value never sees it change.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ NO_RECOVERY_CHANGE = -1
 
 
 class InvalidMetadata(ValueError):
-    """Records that cannot be: one that refers to nothing, or that contradicts the state it is replayed on."""
+    """An impossible record: it refers to something unknown, or contradicts the current state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where one listener of a node is reached. `security_protocol` is Kafka's code (0 = PLAINTEXT)."""
+    """The endpoint of one listener of a node. `security_protocol` is Kafka's code (0 = PLAINTEXT)."""
 
     name: str
     host: str
@@ -51,7 +51,7 @@ VersionRange = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistration:
-    """What a broker told the controller about itself, and what the controller made of it."""
+    """A broker's registration, and its state for the controller."""
 
     id: int
     epoch: int
@@ -111,7 +111,7 @@ class BrokerRegistration:
 
     @property
     def is_active(self) -> bool:
-        """Whether it may lead and be in sync: neither fenced nor on its way out."""
+        """Whether it may lead and be in sync: neither fenced nor shutting down."""
         return not self.fenced and not self.in_controlled_shutdown
 
     @property
@@ -123,7 +123,7 @@ class BrokerRegistration:
 
     @property
     def default_directory(self) -> bytes:
-        """The directory to write down for a replica that was just placed here."""
+        """The directory to store for a replica that was just placed here."""
         if not self.directories:
             return uuid.DIRECTORY_MIGRATING
         return self.directories[0] if len(self.directories) == 1 else uuid.DIRECTORY_UNASSIGNED
@@ -132,7 +132,7 @@ class BrokerRegistration:
         return next((e for e in self.endpoints if e.name == listener), None)
 
     def has_online_directory(self, directory: bytes) -> bool:
-        """Whether a replica in `directory` can be served: known to be online, or not known to be offline."""
+        """Whether a replica in `directory` is available: online, or not known to be offline."""
         if directory in (uuid.DIRECTORY_UNASSIGNED, uuid.DIRECTORY_MIGRATING):
             return True
         if directory == uuid.DIRECTORY_LOST:
@@ -142,7 +142,7 @@ class BrokerRegistration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerRegistration:
-    """What a controller told the active one about itself."""
+    """A controller's registration with the active one."""
 
     id: int
     incarnation_id: bytes
@@ -181,10 +181,10 @@ class ControllerRegistration:
 
 
 class PartitionRegistration(NamedTuple):
-    """One partition: who holds it, who leads it, and which change of it this is.
+    """One partition: replicas, leader, ISR and epochs.
 
-    `directories` runs along `replicas`. `elr` are the eligible leader replicas: out of sync, yet known to
-    hold everything that was committed. A tuple, since a broker that is fenced makes thousands in one turn.
+    `directories` corresponds to `replicas`. `elr` are the eligible leader replicas: out of sync, yet known to
+    have all committed records. A tuple, since fencing a broker creates thousands in one turn.
     """
 
     replicas: tuple[int, ...]
@@ -234,7 +234,9 @@ class PartitionRegistration(NamedTuple):
         )
 
     def merge(self, change: PartitionChangeRecord) -> PartitionRegistration:
-        """What it becomes by `change`: every change counts an epoch, one that names a leader two."""
+        """Apply `change`: every change increments the partition epoch, one with a leader also the leader
+        epoch.
+        """
         replicas = self.replicas if change.replicas is None else tuple(change.replicas)
         directories = self.directories
         if change.directories is not None:
@@ -260,7 +262,7 @@ class PartitionRegistration(NamedTuple):
         )
 
     def without_elr(self) -> PartitionRegistration:
-        """As ClearElrRecord leaves it."""
+        """Apply ClearElrRecord."""
         return self._replace(elr=(), last_known_elr=(), partition_epoch=self.partition_epoch + 1)
 
     @property
@@ -277,7 +279,7 @@ class PartitionRegistration(NamedTuple):
 
 @dataclass(slots=True)
 class Topic:
-    """A topic and its partitions. The dictionary changes by replay only."""
+    """A topic and its partitions. Only replay changes the dictionary."""
 
     name: str
     id: bytes
@@ -288,7 +290,7 @@ class Topic:
 
 
 def _directories(given: Sequence[bytes] | None, count: int) -> tuple[bytes, ...]:
-    """The directories of `count` replicas; records from before directories were known leave them out."""
+    """The directories of `count` replicas; records from before directories were introduced omit them."""
     if not given:
         return (uuid.DIRECTORY_MIGRATING,) * count
     if len(given) != count:

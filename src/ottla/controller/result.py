@@ -1,7 +1,7 @@
-"""What a decision returns, and the errors that have a fixed text.
+"""The result of a decision, and errors with a fixed text.
 
 A decision is a function of the controller's state. One that may take long is a generator, which yields
-between the elements of its request, so that it can be made in slices; nothing else changes the state then.
+between the elements of its request, so that it runs in slices; nothing else changes the state meanwhile.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ _T = TypeVar("_T")
 _R = TypeVar("_R", covariant=True)
 
 Steps = Generator[None, None, _T]
-"""Work in pieces, with a pause possible at each yield."""
+"""Work in steps, with a possible pause at each yield."""
 
 RECORDS_PER_REQUEST_MAX = 10_000
-"""Kafka's bound on the records that one request may make."""
+"""Kafka's limit of the records of one request."""
 TOO_LARGE = "Unable to perform excessively large batch operation."
-"""What Kafka says where a request is refused as a whole for it."""
+"""Kafka's error for a request that exceeds it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result(Generic[_R]):
     """A decision: `records` for the log, and the `response` that leaves once they are committed.
 
-    The records of an atomic result go into one batch: all of them or none. `kraft_version` asks the quorum
-    to raise its own level first. `when_appended` changes what no record holds, such as the sessions of
-    brokers: it is called after the log took the records, and never where the log refused them.
+    The records of an atomic result go into one batch: all of them or none. `kraft_version` tells the quorum
+    to raise its own level first. `when_appended` changes state that is in no record, such as the sessions of
+    brokers: it is called after the records were appended, and never if the append failed.
     """
 
     response: _R
@@ -68,17 +68,17 @@ _STANDING_TEXTS: dict[type[KafkaError], str] = {
 
 
 def standing(cls: type[KafkaError]) -> KafkaError:
-    """An error with the text that Kafka sends where the code alone is the whole story."""
+    """An error with the text that Kafka sends if it has nothing to add to the code."""
     return cls(_STANDING_TEXTS[cls])
 
 
 def decided(outcome: Decided[_T]) -> Result[_T]:
-    """The result of a decision that is made without a pause."""
+    """The result of a decision that needs no pause."""
     return outcome if isinstance(outcome, Result) else finished(outcome)
 
 
 def finished(steps: Steps[_T]) -> _T:
-    """The outcome of steps that are all done at once."""
+    """Run all steps at once and return their result."""
     while True:
         try:
             next(steps)

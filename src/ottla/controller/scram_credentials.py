@@ -1,4 +1,4 @@
-"""SCRAM credentials: which users have one, for which mechanism. Salts and keys never leave the image."""
+"""SCRAM credentials: users and mechanisms. Salts and keys never leave the image."""
 
 from __future__ import annotations
 

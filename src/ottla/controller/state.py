@@ -1,8 +1,8 @@
-"""The active controller's state: what every decision is made on.
+"""The active controller's state, which every decision reads.
 
-`image` runs ahead of the committed one by what was decided but is not committed yet. Decisions read it and
-never write it; `apply` replays their records. Time and chance are handed in, so a decision is a function
-of this object and its request.
+`image` is ahead of the committed one by the decisions that are not committed yet. Decisions read it and never
+write it; `apply` replays their records. Time and randomness are passed in, so a decision is a function of
+this object and its request.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ class ConfigEntry(Protocol):
 
 
 class ConfigRules(Protocol):
-    """What the controller must know of settings. Errors are KafkaErrors, InvalidConfig above all."""
+    """The rules of settings that the controller needs. Errors are KafkaErrors, mostly InvalidConfig."""
 
     def check(
         self, resource_type: int, name: str, proposed: Mapping[str, str], existing: Mapping[str, str]
     ) -> None:
-        """Refuse what the settings of a resource would become."""
+        """Raise if the new settings of a resource are invalid."""
 
     def changed(
         self, resource_type: int, current: Mapping[str, str], changes: Iterable[tuple[str, int, str | None]]
     ) -> dict[str, str | None]:
-        """By name, what the changes (name, operation, value) make of the settings; None = removed."""
+        """The settings after changes (name, operation, value), by name; None = removed."""
 
     def topic_text(self, dynamic: DynamicConfigs, overrides: Mapping[str, str], name: str) -> str:
         """The effective value of a topic's setting."""
@@ -78,7 +78,7 @@ class ConfigRules(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DynamicConfigs:
-    """The settings of brokers that are in the log and bear on topics: of the cluster and of this node."""
+    """The dynamic settings of brokers that affect topics: of the cluster and of this node."""
 
     cluster: Mapping[str, str]
     node: Mapping[str, str]
@@ -86,7 +86,7 @@ class DynamicConfigs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSettings:
-    """What the configuration of this node says to the controller."""
+    """The controller's settings, from the configuration of this node."""
 
     node_id: int
     cluster_id: str
@@ -100,7 +100,7 @@ class ControllerSettings:
 
 
 class ControllerState:
-    """One reign: made when this node becomes the active controller, dropped when it no longer is."""
+    """The state of one term: created when this node becomes the active controller, dropped at the end."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class ControllerState:
                 self.heartbeats.contact(broker.id, broker.epoch, now_ms)
 
     def apply(self, records: Sequence[Message]) -> Steps[None]:
-        """Replay the records of a decision, which take the next offsets of the log."""
+        """Replay the records of a decision, which get the next offsets of the log."""
         image, delta, first = self.image, ImageDelta(), self.next_offset
         self.next_offset += len(records)  # at once: the quorum may append its own records during a pause
         for offset, record in enumerate(records, first):
@@ -144,7 +144,7 @@ class ControllerState:
             yield
 
     def _follow(self, record: Message) -> None:
-        """Keep the heartbeats in step with the registrations, and forget settings that are no more."""
+        """Update the heartbeats after changes of registrations, and drop settings of deleted resources."""
         if isinstance(record, ConfigRecord | RemoveTopicRecord):
             self._texts.clear()
         elif isinstance(record, RegisterBrokerRecord):
@@ -177,7 +177,7 @@ class ControllerState:
         return broker is not None and broker.has_online_directory(directory)
 
     def check_broker_epoch(self, broker_id: int, epoch: int) -> None:
-        """Refuse a broker that was registered anew meanwhile, or never."""
+        """Reject a stale broker epoch, or a broker that is not registered."""
         broker = self.image.brokers.get(broker_id)
         if broker is None:
             raise StaleBrokerEpoch(f"No broker registration found for broker id {broker_id}")
@@ -200,7 +200,7 @@ class ControllerState:
         return self._topic_text(topic, "unclean.leader.election.enable").lower() == "true"
 
     def _topic_text(self, topic: Topic, setting: str) -> str:
-        """The effective value of a topic's setting; asked for every partition when a broker goes."""
+        """The effective value of a topic's setting; needed for every partition when a broker leaves."""
         text = self._texts.get((topic.name, setting))
         if text is None:
             overrides = self.image.topic_config(topic.name)

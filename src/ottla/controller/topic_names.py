@@ -1,4 +1,4 @@
-"""The rules for names of topics.
+"""The rules for topic names.
 
 Names that differ only in '.' and '_' collide: Kafka's metrics write both as '_'.
 """
@@ -17,19 +17,19 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def is_internal(name: str) -> bool:
-    """Whether the topic is one of the cluster's own."""
+    """Whether the topic is internal."""
     return name in INTERNAL_TOPICS
 
 
 def validate_topic_name(name: str) -> None:
-    """Raise InvalidTopicException unless a topic may have this name."""
+    """Raise InvalidTopicException if the name is invalid."""
     reason = why_invalid(name)
     if reason is not None:
         raise InvalidTopicException(f"Topic name is invalid: {reason}")
 
 
 def why_invalid(name: str) -> str | None:
-    """What is wrong with a topic's name, in Kafka's words; None if nothing is."""
+    """The fault of a topic name, in Kafka's words; None if it is valid."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):
@@ -42,7 +42,7 @@ def why_invalid(name: str) -> str | None:
 
 
 def collision_key(name: str) -> str | None:
-    """What colliding names have in common; None for a name that cannot collide."""
+    """The same key for colliding names; None for a name that cannot collide."""
     if "." in name:
         return name.replace(".", "_")
     return name if "_" in name else None

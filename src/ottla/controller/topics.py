@@ -1,4 +1,4 @@
-"""Topics: creating and deleting them.
+"""Creates and deletes topics.
 
 A created topic is a TopicRecord, its ConfigRecords and a PartitionRecord for each partition, in one batch.
 """
@@ -46,7 +46,7 @@ DeletedTopic = DeleteTopicsResponse.DeletableTopicResult
 def create_topics(
     state: ControllerState, request: CreateTopicsRequest
 ) -> Steps[Result[CreateTopicsResponse]]:
-    """Create the topics that can be created."""
+    """Create the topics that are valid."""
     counts: dict[str, int] = {}
     for topic in request.topics:
         counts[topic.name] = counts.get(topic.name, 0) + 1
@@ -117,7 +117,7 @@ class _DescribedSettings:
 def _create(
     state: ControllerState, topic: CreatableTopic, described: _DescribedSettings
 ) -> Steps[tuple[list[Message], TopicResult]]:
-    """The records of one new topic and its place in the response."""
+    """The records of one new topic and its part of the response."""
     _check_name(state, topic.name)
     config_records = topic_config_records(state, topic)
     partitions = yield from _partitions(state, topic)
@@ -209,7 +209,9 @@ def _assigned_partitions(state: ControllerState, topic: CreatableTopic) -> Steps
 
 
 def placed(state: ControllerState, count: int, replicas: int) -> Steps[list[list[int]]]:
-    """The brokers of `count` new partitions: of those that stay and have a directory for new replicas."""
+    """The brokers of `count` new partitions: only those that are not shutting down and have a directory for
+    replicas.
+    """
     brokers = state.image.brokers
     placer = Placer(
         [
@@ -227,7 +229,7 @@ def placed(state: ControllerState, count: int, replicas: int) -> Steps[list[list
 
 
 def check_assignment(state: ControllerState, brokers: list[int], replication_factor: int | None) -> None:
-    """Refuse a list of replicas that someone chose by hand and that cannot be."""
+    """Reject an invalid manual assignment."""
     if not brokers:
         raise InvalidReplicaAssignment("The manual partition assignment includes an empty replica list.")
     previous = None
@@ -250,7 +252,7 @@ def check_assignment(state: ControllerState, brokers: list[int], replication_fac
 
 
 def new_assigned_partition(state: ControllerState, index: int, brokers: list[int]) -> PartitionRegistration:
-    """A new partition on the brokers that someone chose."""
+    """A new partition with a manual assignment."""
     partition = _in_sync(state, brokers)
     if partition is None:
         raise InvalidReplicaAssignment(
@@ -261,7 +263,7 @@ def new_assigned_partition(state: ControllerState, index: int, brokers: list[int
 
 
 def new_partition(state: ControllerState, brokers: list[int]) -> PartitionRegistration:
-    """A new partition on the brokers that the placer chose."""
+    """A new partition on the brokers of the placer."""
     partition = _in_sync(state, brokers)
     if partition is None:
         raise InvalidReplicationFactor("All brokers are currently fenced or in controlled shutdown.")
@@ -282,7 +284,7 @@ def _in_sync(state: ControllerState, brokers: list[int]) -> PartitionRegistratio
 
 
 class Deleted(NamedTuple):
-    """What became of a topic that was to be deleted."""
+    """The result of deleting one topic."""
 
     name: str | None
     topic_id: bytes
@@ -299,7 +301,7 @@ class Deleted(NamedTuple):
 
 
 class Deletable(NamedTuple):
-    """The topics that a request asks to delete, and the answers to what it asks for wrongly."""
+    """The topics to delete, and the results of invalid entries."""
 
     names: list[str]
     ids: list[bytes]
@@ -309,14 +311,14 @@ class Deletable(NamedTuple):
 def delete_topics(
     state: ControllerState, request: DeleteTopicsRequest, version: int
 ) -> Result[DeleteTopicsResponse]:
-    """Delete topics by name or by id, at once. A large request is read and answered in steps."""
+    """Delete topics by name or by id, in one step. A large request runs in steps."""
     result = finished(remove_topics(state, finished(read_deletion(request)), version))
     response = DeleteTopicsResponse(responses=[one.to_answer() for one in result.response])
     return Result(response, result.records)
 
 
 def remove_topics(state: ControllerState, wanted: Deletable, version: int) -> Steps[Result[list[Deleted]]]:
-    """Delete what can be deleted; what became of each."""
+    """Delete the topics that can be deleted; return each result."""
     if not state.settings.is_topic_deletion_enabled:
         if version < 3:
             raise InvalidRequest("This version does not support topic deletion.")
@@ -351,7 +353,7 @@ def remove_topics(state: ControllerState, wanted: Deletable, version: int) -> St
 
 
 def read_deletion(request: DeleteTopicsRequest) -> Steps[Deletable]:
-    """The names and the ids to delete, each of which must come once."""
+    """The names and the ids to delete, each of which may occur once."""
     answers: list[Deleted] = []
     names: dict[str, int] = {}
     ids: dict[bytes, int] = {}

@@ -163,7 +163,7 @@ class Coordinator(Generic[S]):
     # Leadership
 
     def on_metadata(self, image: ClusterImage, delta: ImageDelta) -> None:
-        """Load and unload as leaders change, then tell the shards what else changed."""
+        """Load and unload shards as leaders change, then notify the shards of other changes."""
         self.update_leadership()
         for active in self.loaded():
             active.carry_out(active.shard.on_metadata(image, delta))

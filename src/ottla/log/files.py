@@ -254,7 +254,7 @@ class LogFiles:
             self._deletions.append(_Deletion(due_ms, None, path))
 
     def delete_due(self, now_ms: int) -> int | None:
-        """Remove files whose delay is over; when the next one is due, None if there is none."""
+        """Remove files whose delay has passed; return when the next one is due, None if there is none."""
         if self._flush_state.is_flushing:
             return min((deletion.due_ms for deletion in self._deletions), default=None)
         kept = []

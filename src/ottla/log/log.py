@@ -745,7 +745,7 @@ class Log:
         return len(expired)
 
     def delete_due(self, now_ms: int) -> int | None:
-        """Remove files whose delay is over; when the next one is due, None if there is none."""
+        """Remove files whose delay has passed; return when the next one is due, None if there is none."""
         return self._files.delete_due(now_ms)
 
     def expire_producers(self, now_ms: int) -> None:

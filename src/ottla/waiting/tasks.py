@@ -21,7 +21,9 @@ async def completion_of(pending: PendingResponse) -> Any:
 
 
 def response_of_task(task: asyncio.Future[Any]) -> PendingResponse:
-    """A response that a task or future completes. A failed task completes it with None and tells the loop."""
+    """A response that a task or future completes. A failed task completes it with None and reports to the
+    loop.
+    """
     pending = PendingResponse()
 
     def cancel() -> None:

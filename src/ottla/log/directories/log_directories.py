@@ -327,7 +327,7 @@ class LogDirectories:
         return await self._retention.delete_old_segments()
 
     async def delete_due(self) -> float:
-        """Remove files whose delay is over; seconds until there is more to do."""
+        """Remove files whose delay has passed; return the seconds until there is more to do."""
         return await self._removal.delete_due()
 
     def expire_producers(self) -> None:

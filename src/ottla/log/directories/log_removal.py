@@ -67,7 +67,7 @@ class LogRemoval:
         return parent
 
     async def delete_due(self) -> float:
-        """Remove files and `-delete` directories whose delay is over; seconds until there is more to do."""
+        """Remove files and `-delete` directories whose delay has passed; seconds until the next one."""
         now_ms = self._clock.now_ms()
         for deletion in self._deletions.take_due(now_ms):
             try:

@@ -40,7 +40,7 @@ class PendingDeletions:
         self._items.append(PendingDeletion(self._clock.now_ms() + self._delay_ms, path, log))
 
     def take_due(self, now_ms: int) -> list[PendingDeletion]:
-        """Those whose delay is over; they are no longer pending."""
+        """Take those whose delay has passed."""
         due = [item for item in self._items if item.due_ms <= now_ms]
         self._items = [item for item in self._items if item.due_ms > now_ms]
         return due

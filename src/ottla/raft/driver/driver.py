@@ -320,7 +320,7 @@ class Driver(Generic[_T]):
         self.replica.step(SnapshotFetched(key, self._now_ms()))
 
     def resign(self) -> None:
-        """Lead no longer, and tell the other voters."""
+        """Resign as leader, and notify the other voters."""
         self._step(ResignRequested(self._now_ms()))
 
     # Leading

@@ -68,7 +68,7 @@ def _lanes(events: Sequence[Event]) -> dict[str, list[Event]]:
 
 
 def _state(event: Event) -> object:
-    """The colour that begins with an event; None: nothing is drawn from here on; _NONE: it is a mark."""
+    """The colour that starts at an event; None: the bar ends here; _NONE: a mark."""
     if event.what in _STATES:
         return _STATES[event.what]
     if event.what.startswith(("ends:", "fails: ")):

@@ -255,9 +255,9 @@ class _Mix:
 
 
 def _lowest_first(members: list[int], sizes: list[int]) -> Generator[list[int], None, None]:
-    """Whom to give the next partitions, for ever: rounds over those who own least.
+    """The members that get the next partitions, without end: rounds over those with the fewest.
 
-    After each round these own one more, and those who had as many from the beginning join them.
+    After each round these have one more, and members that had as many from the beginning join them.
     """
     ladder = sorted(members, key=sizes.__getitem__)
     level = sizes[ladder[0]]

@@ -55,7 +55,7 @@ class _Work:
 
 
 class Assigning:
-    """See the module. Each group has at most one assignment under way."""
+    """At most one assignment per group is in progress. See the module."""
 
     def __init__(self, protocol: ConsumerProtocol) -> None:
         self._protocol = protocol

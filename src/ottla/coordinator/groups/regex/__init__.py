@@ -1,4 +1,4 @@
-"""Regular expressions over topic names: RE2's syntax, as Kafka's library for it reads it."""
+"""Regular expressions over topic names, in RE2's syntax as Kafka's library (re2j) reads it."""
 
 from ottla.coordinator.groups.regex.pattern import Pattern, compile
 from ottla.coordinator.groups.regex.syntax import InvalidExpression

@@ -1,13 +1,13 @@
-"""Regular expressions over topic names, in time that grows with the length of the name and never explodes.
+"""Matches regular expressions against topic names in linear time, without backtracking.
 
-`syntax.py` reads the text. Here the tree becomes a program of few instructions, and names run through
-it on all of its ways at once: a state is the set of places where these ways stand. States and the steps
-between them are made when a name first needs them and kept, so that most characters of most names are one
-look-up in a dictionary.
+`syntax.py` parses the text. This module compiles the tree into a small program (an NFA), and simulates all
+paths of a name at once: a state is the set of places that the paths have reached. States and transitions are
+created when a name first needs them and cached (a lazy DFA), so that most characters of most names cost one
+dictionary lookup.
 
-Rule: everything is bounded: the program by `_SIZE_MAX` (which repetitions count against as often as they
-repeat) and what is kept by `_KEPT_MAX`, whatever a client sends. A step costs at most one visit to each
-instruction, and `select` yields in the middle of a long one.
+Rule: everything is bounded, whatever a client sends: the program by `_SIZE_MAX` (repetitions count as often
+as they repeat) and the cache by `_KEPT_MAX`. A transition costs at most one visit per instruction, and
+`select` yields in the middle of a long one.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ _TEXT_END: Final = 4
 
 
 def compile(text: str) -> Pattern:
-    """Raises InvalidExpression where Kafka refuses the text, or where the program would be too large."""
+    """Compile; raises InvalidExpression if Kafka rejects the text, or if the program would be too large."""
     return Pattern(text, _Program(parse(text)))
 
 
 _Task = Callable[[list[int]], None]
-"""Something to do while a program is built."""
+"""A pending task while a program is built."""
 
 
 class _Program:
-    """Instructions by number. Exactly one of the three lists has something for each.
+    """Instructions by number. Exactly one of the three lists has an entry for each.
 
-    `sets`: go on at `nexts` with one character of this set; `assertions`: go on at `nexts` if it holds here;
-    `splits`: go on at each of these.
+    `sets`: continue at `nexts` with one character of this set; `assertions`: continue at `nexts` if it holds
+    here; `splits`: continue at each of these.
     """
 
     def __init__(self, tree: Node) -> None:
@@ -82,9 +82,9 @@ class _Program:
         return len(self.sets) - 1
 
     def _build(self, tree: Node) -> int:
-        """From the end to the beginning: whatever is built knows where to go on, the top of `places`.
+        """Build from the end to the beginning: the top of `places` is where the next part continues.
 
-        A list of things to do instead of recursion, as groups may be nested deeply.
+        A list of tasks instead of recursion, since groups may be nested deeply.
         """
         places = [_END]
         todo: list[Node | _Task] = [tree]
@@ -113,7 +113,7 @@ class _Program:
         return places.pop()
 
     def _repeat(self, item: Repeat, places: list[int], todo: list[Node | _Task]) -> None:
-        """`x{2,4}` is xx(x(x)?)?, and `x{2,}` is xxx*. What must be there is built last."""
+        """`x{2,4}` is xx(x(x)?)?, and `x{2,}` is xxx*. The required copies are built last."""
         todo += [item.part] * item.least
         following = places[-1]
         if item.most is None:
@@ -123,17 +123,17 @@ class _Program:
             todo += [partial(self._option, following), item.part] * (item.most - item.least)
 
     def _join(self, count: int, places: list[int]) -> None:
-        """What was built last are so many alternatives."""
+        """Join the last built alternatives."""
         choices = tuple(places[-count:])
         del places[-count:]
         places.append(self._emit(split=choices))
 
     def _option(self, following: int, places: list[int]) -> None:
-        """What was built last may be left out."""
+        """Make the last built part optional."""
         places[-1] = self._emit(split=(places[-1], following))
 
     def _loop(self, loop: int, following: int, places: list[int]) -> None:
-        """What was built last goes on at `loop`: there it begins again or is left."""
+        """Let the last built part continue at `loop`, which repeats or leaves it."""
         self.splits[loop] = (places[-1], following)
         places[-1] = loop
 
@@ -143,11 +143,11 @@ def _push(place: int, places: list[int]) -> None:
 
 
 _Ways = dict[int, list[int]]
-"""Set of characters -> where to go on with one of them."""
+"""Set of characters -> where to continue with one of them."""
 
 
 class _State:
-    """Where the ways of a name stand after a character: at `places`, before what is asserted there."""
+    """The places that the paths of a name have reached after a character, before assertions."""
 
     __slots__ = ("before", "is_match", "places", "steps", "ways")
 
@@ -183,7 +183,7 @@ class Pattern:
                 return bool(end.value)
 
     def select(self, names: Iterable[str]) -> Generator[None, None, list[str]]:
-        """The names that match, in their order; yields after every millisecond of work or so."""
+        """The matching names, in order; yields after about a millisecond of work."""
         selected = []
         for name in names:
             state = self._start
@@ -223,7 +223,7 @@ class Pattern:
         return state
 
     def _step(self, state: _State, character: str) -> Generator[None, None, _State]:
-        """Where a state's ways stand after one more character."""
+        """The transition of a state with one more character."""
         rune = ord(character)
         kind = _kind(rune)
         ways = state.ways.get(kind)
@@ -236,7 +236,7 @@ class Pattern:
         return following
 
     def _resolve(self, state: _State, kind: int) -> Generator[None, None, _Ways]:
-        """The ways out of a state if a character of this kind follows; at the end, whether it is a match."""
+        """The transitions of a state if a character of this kind follows; at the end, whether it matches."""
         program = self._program
         ways: _Ways = {}
         is_match = False

@@ -1,11 +1,10 @@
-"""The syntax of regular expressions that RE2 knows, as Kafka's library for it (re2j) reads it: text -> tree.
+r"""Parses RE2 regular expressions as Kafka's library (re2j) does: text -> tree.
 
-A tree only keeps what decides whether a whole topic name matches: groups, names of groups and laziness are
-checked and dropped. Topic names are ASCII, so a set of characters is a number with one bit for each of the
-128; what lies beyond counts where case is ignored (U+017F is an s and U+212A a k) and matches nothing else.
-
-What is accepted and refused is the same as there, also where that is odd: after a `{` that stands for itself
-no repetition may follow, and of the capital letters (?i)\\p{Ll} takes in K and S alone.
+The tree contains only what decides whether a whole topic name matches: groups, group names and laziness are
+checked and dropped. Topic names are ASCII, so a set of characters is a 128-bit number; characters beyond that
+matter only if case is ignored (U+017F is an s and U+212A a k). It accepts and rejects the same texts as re2j,
+even where that is odd: after a literal `{` no repetition may follow, and of the capital letters (?i)\p{Ll}
+matches only K and S.
 """
 
 from __future__ import annotations
@@ -192,7 +191,7 @@ class _Group:
 
 
 def parse(text: str) -> Node:
-    """Raises InvalidExpression. Does not recurse, so that no depth of groups is too deep."""
+    """Raises InvalidExpression. Does not recurse, so groups may be nested to any depth."""
     return _Parser(text).parse()
 
 
@@ -230,7 +229,7 @@ class _Parser:
         self._add(_characters(ord(character), ord(character), self.flags.ignores_case))
 
     def _plain(self, character: str) -> None:
-        """Everything but repetitions."""
+        """Parse anything but a repetition."""
         self.at += 1
         flags = self.flags
         if character == "(":
@@ -278,7 +277,7 @@ class _Parser:
         parts[-1] = Repeat(parts[-1], least, most)
 
     def _counts(self) -> tuple[int, int | None] | None:
-        """`{2}`, `{2,}` or `{2,5}` here; None if it is something else, which stands for itself then."""
+        """Parse `{2}`, `{2,}` or `{2,5}`; None if it is something else, which is then literal."""
         end = self.text.find("}", self.at)
         if end < 0:
             return None
@@ -488,7 +487,7 @@ class _Parser:
         return self._escaped() if character == "\\" else ord(character)
 
     def _posix_class(self) -> int | None:
-        """At `[:`; None if no `:]` follows, and it stands for itself."""
+        """Parse at `[:`; None if no `:]` follows: then it is literal."""
         end = self.text.find(":]", self.at)
         if end < 0:
             return None

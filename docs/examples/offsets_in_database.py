@@ -33,7 +33,7 @@ class Store:
         connection.commit()
 
     def begin(self, partition: ottla.TopicPartition) -> int:
-        """The offset to go on from."""
+        """The offset to continue from."""
         self._run("INSERT INTO progress VALUES (?, ?, 0) ON CONFLICT DO NOTHING", *partition)
         found = self._run("SELECT next_offset FROM progress WHERE topic = ? AND part = ?", *partition)
         (next_offset,) = found.fetchone()

@@ -39,7 +39,7 @@ class Application:
         async with aio.Producer(self._bootstrap_servers, linger_ms=5) as self._producer:
             await send({"type": "lifespan.startup.complete"})
             assert (await receive())["type"] == "lifespan.shutdown"
-        # Leaving the block has sent what was still on its way.
+        # At the end of the block, all pending records have been delivered.
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _produce(self, path: str, body: bytes) -> tuple[int, dict[str, Any]]:

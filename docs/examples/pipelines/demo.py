@@ -60,11 +60,11 @@ class Ledger:
 
 @dataclass(slots=True)
 class Seen:
-    """What the pipeline told: (when, sink, rows so far, lag)."""
+    """The reports of the pipeline: (when, sink, rows so far, lag)."""
 
     lines: list[tuple[float, str, int, int]] = field(default_factory=list)
     kills: list[float] = field(default_factory=list)
-    before: Counter[str] = field(default_factory=Counter)  # rows of runs that are over
+    before: Counter[str] = field(default_factory=Counter)  # rows of earlier runs
     started: set[str] = field(default_factory=set)
 
     def batches(self, sink: str) -> int:
@@ -198,7 +198,7 @@ def uncommitted_rows(admin: Admin) -> int:
     return written - committed
 
 
-def on_their_way(directory: Path) -> list[str]:
+def in_progress(directory: Path) -> list[str]:
     """The batches that were begun and not committed when the driver died."""
     found = []
     for sink in SINKS:
@@ -320,8 +320,8 @@ def main() -> None:
                 wait_for(lambda: uncommitted_rows(admin), process, directory, "an open transaction")
             kill(process)
             seen.kills.append(time.monotonic() - began)
-        lost = ", ".join(on_their_way(directory)) or "none"
-        say("kill -9", f"after {seen.kills[0]:.0f} s; batches that were on their way: {lost}")
+        lost = ", ".join(in_progress(directory)) or "none"
+        say("kill -9", f"after {seen.kills[0]:.0f} s; batches in progress: {lost}")
         sender.join()
         say(
             "generator",
@@ -333,15 +333,15 @@ def main() -> None:
                 sys.exit(f"The pipeline has failed:\n{(directory / 'driver.log').read_text()[-2000:]}")
         say(
             "driver",
-            f"started again, went on, and had read everything after {time.monotonic() - again:.0f} s",
+            f"restarted, and finished reading after {time.monotonic() - again:.0f} s",
         )
         uncommitted = len(records(servers, "paid-orders", "read_uncommitted"))
         found = proof(servers, directory, ledger)
     print(f"\n  {'':<27}{'expected':>9}{'found':>9}{'duplicates':>12}{'missing':>9}")
     for what, *numbers in found:
         print(f"  {what:<27}{numbers[0]:>9,}{numbers[1]:>9,}{numbers[2]:>12,}{numbers[3]:>9,}")
-    print(f"\n  {uncommitted - found[0][2]:,} rows of the transaction that was killed lie in the topic too:")
-    print("  it was aborted, and readers of committed records do not see them.")
+    print(f"\n  {uncommitted - found[0][2]:,} rows of the killed transaction are also in the topic:")
+    print("  it was aborted, so read_committed consumers skip them.")
     plot(directory / "demo.png", ledger, seen)
     is_proven = all(row[3] == row[4] == 0 for row in found)
     print(f"\n  {'Every row arrived once.' if is_proven else 'THE PROOF HAS FAILED.'}")

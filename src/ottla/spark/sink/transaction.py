@@ -151,7 +151,7 @@ class SharedTransaction:
         try:
             self.producer.commit_transaction()
         except TimedOut:
-            self.producer.commit_transaction()  # it goes on, and this waits once more
+            self.producer.commit_transaction()  # the commit continues, and this waits once more
 
     def abandon(self) -> Exception | None:
         """Abort the open transaction and close the producer; return the broker's error, if any."""

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from ottla.client.producer.preparation import ProducerRecord
     from ottla.client.producer.producer import Producer, Transaction
     from ottla.client.values import GroupMetadata, OffsetAndMetadata, Status, TopicPartition
-    from ottla.records.consumed import ConsumerRecord
+    from ottla.records.consumer_record import ConsumerRecord
 
 _HOMES = {
     "Admin": "ottla.client.admin",
     "Consumer": "ottla.client.consumer.consumer",
-    "ConsumerRecord": "ottla.records.consumed",
+    "ConsumerRecord": "ottla.records.consumer_record",
     "Delivery": "ottla.client.core.accumulator",
     "DeliveryReport": "ottla.client.core.accumulator",
     "GroupMetadata": "ottla.client.values",

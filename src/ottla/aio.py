@@ -9,7 +9,7 @@ from ottla.client.producer.async_producer import AsyncProducer as Producer
 from ottla.client.producer.async_producer import AsyncTransaction as Transaction
 from ottla.client.producer.preparation import ProducerRecord
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, Status, TopicPartition
-from ottla.records.consumed import ConsumerRecord
+from ottla.records.consumer_record import ConsumerRecord
 
 __all__ = [
     "Admin",

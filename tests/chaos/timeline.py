@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 
-from ottla.testing.world.picture import picture
+from ottla.testing.world.timeline_svg import picture
 from ottla.testing.world.world import Event
 
 

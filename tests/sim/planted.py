@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 from ottla.client.consumer.group_member import GroupMember
 from ottla.client.consumer.record_source import RecordSource
-from ottla.client.core.assignors.ranges import Range
+from ottla.client.core.assignors.range_and_round_robin import Range
 from ottla.client.core.fetch_buffer import Buffer
 from ottla.client.core.idempotence import PartitionSequences
 from ottla.client.errors import TimedOut

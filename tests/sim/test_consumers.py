@@ -15,7 +15,7 @@ from ottla import OffsetAndMetadata, TopicPartition
 from ottla.aio import Consumer
 from ottla.client.admin.topics import NewTopic
 from ottla.testing.world import SimulatedClient, World
-from ottla.testing.world.tap import Arrival, Tap
+from ottla.testing.world.request_tap import Arrival, Tap
 from ottla.wire.errors import GroupAuthorizationFailed, InvalidTopicException
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])

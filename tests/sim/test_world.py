@@ -14,7 +14,7 @@ from ottla.client.admin.topics import NewTopic
 from ottla.rare_paths import rarely
 from ottla.testing.world import World
 from ottla.testing.world.nemesis import FAULTS
-from ottla.testing.world.rare import rare_paths
+from ottla.testing.world.rare_paths import rare_paths
 from tests.sim import smoke
 from tests.sim.replays import traces_of
 

@@ -8,12 +8,12 @@ session.py      resolves flags over environment and profile (profiles.py) on fir
 output.py       prints rows of plain values as a table, JSON or YAML
 errors.py       `finish` turns every exception into one line and an exit code
 completion.py   completes commands; a metavar (TOPIC, GROUP, CONFIG) says which values to offer
-records/        `ottla record`: formats, JSON lines, places and values are pure; consumption and production
+records/        `ottla record`: formats, JSON lines, positions and values are pure; consumption and production
                 use the client
 checks/         `ottla doctor`: `connections.py` connects to each address, `health.py` asks the admin
 logs/           `ottla log`: reads files and asks no broker
 reassignment/   `ottla reassign`: `planner.py` and `progress.py` are pure
-measures.py     `ottla bench`
+benchmarks.py   `ottla bench`
 """
 
 from __future__ import annotations

@@ -79,8 +79,8 @@ def command_of(noun: str) -> Any:
     """The command of a noun, including the global flags."""
     from typer.main import get_command
 
+    from ottla.cli.fast_parsing import make_quick
     from ottla.cli.flags import add_flags
-    from ottla.cli.quick import make_quick
 
     app = import_module(f"ottla.cli.{noun}").app
     add_flags(app)

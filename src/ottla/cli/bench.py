@@ -15,7 +15,7 @@ from ottla.cli.output import emit, is_terminal, show
 from ottla.cli.session import Flags, Session, session_of
 
 if TYPE_CHECKING:
-    from ottla.cli.measures import Contestant, Load
+    from ottla.cli.benchmarks import Contestant, Load
 
 app = typer.Typer(no_args_is_help=False)
 
@@ -69,7 +69,7 @@ def bench(
     Creates a temporary topic and deletes it afterwards. Produce times run from send to acknowledgement;
     latency times run from send until the record is consumed.
     """
-    from ottla.cli.measures import PARTS, Load, measure
+    from ottla.cli.benchmarks import PARTS, Load, measure
 
     parts = tuple(only or PARTS)
     for part in parts:
@@ -104,7 +104,7 @@ def _contestant(
     session: Session, load: Load, replicas: int | None, settings: dict[str, str]
 ) -> Iterator[Contestant]:
     """A cluster with a temporary topic, which is deleted afterwards."""
-    from ottla.cli.measures import Contestant
+    from ottla.cli.benchmarks import Contestant
     from ottla.client.admin import NewTopic
 
     topic = f"ottla-bench-{os.urandom(6).hex()}"
@@ -133,7 +133,7 @@ def _clear_progress() -> None:
 
 
 def _show(session: Session, contestants: list[Contestant], load: Load) -> None:
-    from ottla.cli.measures import histogram
+    from ottla.cli.benchmarks import histogram
 
     rows = [
         {"part": part, "cluster": one.name, **one.measured[part].row()}

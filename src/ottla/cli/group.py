@@ -295,7 +295,7 @@ def reset(
     ] = False,
 ) -> None:
     """Reset the committed offsets of a group. Shows the plan unless --execute is given."""
-    from ottla.cli.resets import Target, partitions_of, plan
+    from ottla.cli.offset_resets import Target, partitions_of, plan
 
     session = session_of(context)
     target = Target.read(to=to, shift_by=shift_by, back=back)

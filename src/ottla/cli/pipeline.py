@@ -322,7 +322,7 @@ def plan(
     with reporting_errors():
         pipeline = load(file)
         if svg is not None:
-            from ottla.spark.pipeline.picture import svg as drawn
+            from ottla.spark.pipeline.graph_svg import svg as drawn
 
             svg.write_text(drawn(pipeline))
     if session.is_structured:

@@ -17,7 +17,14 @@ import typer
 
 from ottla.cli.errors import Misuse, Problem
 from ottla.cli.output import Format, is_terminal
-from ottla.cli.records.places import At, BadPlace, Place, parse_partitions, parse_place, parse_time
+from ottla.cli.records.positions import (
+    At,
+    InvalidPosition,
+    Position,
+    parse_partitions,
+    parse_place,
+    parse_time,
+)
 from ottla.cli.records.stop_signals import Stop, flush
 from ottla.cli.records.values import NAMES, BadValue, Kind, avro_of, kind_of
 from ottla.cli.session import Flags, Session, session_of
@@ -184,7 +191,7 @@ def _session_and_partitions(session: Session, texts: list[str] | None) -> tuple[
         session = Session(Flags(profile=names[-1]).over(session.flags))
     try:
         numbers = parse_partitions([text for text in texts or () if text not in names and text != "any"])
-    except BadPlace as error:
+    except InvalidPosition as error:
         raise Misuse(f"-p: {error}.") from error
     return session, tuple(numbers)
 
@@ -203,9 +210,9 @@ def _kinds(
 
 def _places(
     session: Session, texts: list[str], output: str | None
-) -> tuple[str | None, Place | None, int | None]:
+) -> tuple[str | None, Position | None, int | None]:
     """Read all `-o` values: the format, the start and the stop."""
-    begin: Place | None = None
+    begin: Position | None = None
     stop_ms: int | None = None
     for text in texts:
         if text in _FORMATS:
@@ -213,7 +220,7 @@ def _places(
             continue
         try:
             place = parse_place(text, _now_ms())
-        except BadPlace as error:
+        except InvalidPosition as error:
             raise Misuse(f"-o {error}. Formats are {', '.join(_FORMATS)}.") from error
         if place.at is At.STOP_TIME:
             stop_ms = place.number
@@ -230,7 +237,7 @@ def _wanted(
     topics: list[str],
     partitions: tuple[int, ...],
     group: str | None,
-    begin: Place | None,
+    begin: Position | None,
     stop_ms: int | None,
     last: int | None,
     follow: bool | None,
@@ -258,7 +265,7 @@ def _wanted(
         topics=tuple(dict.fromkeys(topics)),
         partitions=partitions,
         group=group,
-        start=begin or (Place(At.STORED) if group is not None else BEGINNING),
+        start=begin or (Position(At.STORED) if group is not None else BEGINNING),
         stop_ms=stop_ms,
         last=last,
         follows=follow,
@@ -515,7 +522,7 @@ def _common(
         )
     except BadValue as error:
         raise Misuse(f"--key: {error}.") from error
-    except BadPlace as error:
+    except InvalidPosition as error:
         raise Misuse(f"--timestamp {error}.") from error
 
 

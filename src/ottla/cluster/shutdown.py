@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from ottla.cluster.asking import ask_cluster
+from ottla.cluster.broker_requests import ask_cluster
 from ottla.cluster.layout import ClusterError, Layout
 from ottla.cluster.process import STOP_SECONDS_MAX, NodeProcess
 

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.cluster.asking import ask_cluster
+from ottla.cluster.broker_requests import ask_cluster
 from ottla.cluster.layout import Layout
 from ottla.cluster.supervisor import read_state
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.config.broker import ConfigError, Setting
-from ottla.config.names import nearest
 from ottla.config.schema import (
     LISTENER_PREFIX,
     Definition,
@@ -19,6 +18,7 @@ from ottla.config.schema import (
     definition,
     definitions,
 )
+from ottla.config.similar_names import nearest
 from ottla.config.values import ConfigType, InvalidValue
 
 DYNAMIC_SECURITY = frozenset(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.coordinator.result import Record
 
 
-class PackedRecord(Record):
+class EncodedRecord(Record):
     """A record in the form that the log has: `encode` returns the bytes as they are.
 
     A subclass has `key`, `value` and `version` as properties, for code that needs messages.

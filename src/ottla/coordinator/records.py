@@ -10,7 +10,7 @@ import struct
 from collections.abc import Mapping
 from types import ModuleType
 
-from ottla.coordinator.encoded_record import PackedRecord
+from ottla.coordinator.encoded_record import EncodedRecord
 from ottla.coordinator.result import Record
 from ottla.wire import codec
 from ottla.wire.errors import MalformedMessage
@@ -38,7 +38,7 @@ def kinds_of(module: ModuleType) -> dict[int, tuple[type[Message], type[Message]
 
 def encode(record: Record) -> tuple[bytes, bytes | None]:
     """(key, value) as in the log."""
-    if isinstance(record, PackedRecord):
+    if isinstance(record, EncodedRecord):
         return record.key_bytes, record.value_bytes
     key = record.key
     assert key.API_KEY is not None

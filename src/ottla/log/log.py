@@ -25,12 +25,12 @@ from ottla.log.file_slice import FileSlice
 from ottla.log.files import LogFiles, draw_jitter_ms
 from ottla.log.flush import Flush, NotOpened
 from ottla.log.flush_state import FlushState
-from ottla.log.given_batches import GivenBatch, check_given, runs_of
 from ottla.log.index import RELATIVE_OFFSET_MAX
 from ottla.log.leader_epochs import EpochCache, write_checkpoint
 from ottla.log.open_files import OpenFiles
 from ottla.log.producer_state import ProducerStates, VerificationGuard
 from ottla.log.recovery import Loaded, Loader, Progress, marker_of, rebuild_producers
+from ottla.log.replicated_batches import GivenBatch, check_given, runs_of
 from ottla.log.segment import Segment
 from ottla.log.timestamp_search import BatchSearch, TimestampOffset
 from ottla.log.transactions import AbortedTransaction, CompletedTransaction, Marker

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ottla.raft.effects import Effect, LeaderChanged, LeadershipLost, PersistElection
 from ottla.raft.election_state import NOBODY
-from ottla.raft.history import History
+from ottla.raft.log_history import LogHistory
 from ottla.raft.roles import TRANSITIONS, Follower, Leader, Prospective, Resigned, Role
 from ottla.raft.voters import ReplicaKey, Voter, VoterSet
 
@@ -66,8 +66,8 @@ class QuorumState:
     ) -> None:
         self.local = local
         self.local_id = local.key.id
-        self.voters: History[VoterSet] = History(static_voters)
-        self.kraft_version: History[int] = History(0)
+        self.voters: LogHistory[VoterSet] = LogHistory(static_voters)
+        self.kraft_version: LogHistory[int] = LogHistory(0)
         self.timeouts = timeouts
         self.effects: list[Effect] = []
         self.end = LogEnd(0, 0)

@@ -30,7 +30,7 @@ from ottla.records.batch import (
     read_header,
 )
 from ottla.records.compression import DECOMPRESSED_BYTES_MAX
-from ottla.records.consumed import ConsumerRecord
+from ottla.records.consumer_record import ConsumerRecord
 from ottla.records.control import ControlType, control_type
 from ottla.records.kernel import HEADERS_AT_ONCE, HEADERS_IN_COLUMNS, HEADERS_MAX
 from ottla.records.legacy import read_entry

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 from zlib import crc32
 
 from ottla.detached import detach
-from ottla.log.given_batches import OffsetsOutOfOrder
 from ottla.log.log import Log, UnexpectedAppendOffset
+from ottla.log.replicated_batches import OffsetsOutOfOrder
 from ottla.ports import Clock
 from ottla.rare_paths import rarely
 from ottla.records.batch import iterate_headers

@@ -31,17 +31,17 @@ from ottla.server.broker import Broker
 from ottla.server.coordinators.producer_ids import ProducerIds
 from ottla.server.fatal_errors import STARTING_ERRORS, StopReason
 from ottla.server.formatter import format_if_new
-from ottla.server.garbage import Garbage
+from ottla.server.garbage_collector import GarbageCollector
 from ottla.server.handlers import HANDLERS
 from ottla.server.metadata.broker_registration import Registration
 from ottla.server.metadata.metadata_quorum import MetadataQuorum
 from ottla.server.metadata.quorum import Quorum
-from ottla.server.net.answer_memory import AnswerMemory
 from ottla.server.net.dispatch import Dispatcher
 from ottla.server.net.listener import Listener, ListenerSettings
 from ottla.server.net.loop_lag import LoopLateness
 from ottla.server.net.node_quotas import NodeQuotas
 from ottla.server.net.request_memory import RequestMemory
+from ottla.server.net.response_memory import ResponseMemory
 from ottla.server.net.turns import Turns
 from ottla.server.replicas.directory_assignments import DirectoryAssignments
 from ottla.server.replicas.fetch_sessions import FetchSessions
@@ -63,9 +63,11 @@ INTERVAL_MS_MIN = 10
 """Kafka accepts an interval of 0; a loop without pauses would block everything else."""
 
 COLLECTION_THRESHOLDS = (10_000, 2, 100)
-"""When the garbage collector looks for cycles in a node's process, beside `garbage.py`. Requests leave none
-behind, but a thousand that wait, as in a rebalance, look to it like a growing heap: by default it would walk
-through them again and again, and take more time than serving them does. A look is at few objects."""
+"""The thresholds of Python's garbage collector in a node's process; see also `garbage_collector.py`.
+
+Requests leave no cycles behind, but a thousand waiting ones, as in a rebalance, look like a growing heap:
+with the defaults the collector would walk through them repeatedly, and take more time than serving them. With
+these thresholds a collection visits few objects."""
 
 logger = logging.getLogger("ottla.server.node")
 
@@ -83,7 +85,7 @@ class Node:
         network: Network,
         trim_memory: Callable[[], None] | None = None,
         freeze_startup_objects: Callable[[], None] | None = None,
-        garbage: Garbage | None = None,
+        garbage: GarbageCollector | None = None,
     ) -> None:
         self.config = config
         self.listeners: list[Listener] = []
@@ -109,7 +111,7 @@ class Node:
         self._quotas: NodeQuotas | None = None
         self._turns = Turns(clock)
         self._memory = RequestMemory(config.queued_request_bytes or sys.maxsize)
-        self._answers = AnswerMemory(config.queued_request_bytes or sys.maxsize)
+        self._answers = ResponseMemory(config.queued_request_bytes or sys.maxsize)
 
     @property
     def broker(self) -> Broker:
@@ -414,8 +416,8 @@ class Node:
         self._run_every("close idle connections", 30_000, self._close_idle)
         self._run_every("give back memory", 30_000, self._trim_memory)
         if (garbage := self._garbage) is not None:
-            self.broker.step_runner.pause.set_aside = garbage.set_aside
-            self._run_every("look for garbage", 10_000, lambda: garbage.look(is_quiet=self._is_quiet()))
+            self.broker.step_runner.pause.freeze = garbage.freeze
+            self._run_every("collect garbage", 10_000, lambda: garbage.collect(is_quiet=self._is_quiet()))
         if not config.is_broker:
             return
         for name, setting, duty in (
@@ -646,7 +648,7 @@ def run(config: BrokerConfig, *, on_started: Callable[[Node], None] | None = Non
             network=HostNetwork(),
             trim_memory=trim_memory,
             freeze_startup_objects=freeze_startup_objects,
-            garbage=Garbage(clock),
+            garbage=GarbageCollector(clock),
         )
         return run_loop(serve_until_signal(node, on_started=on_started))
     except STARTING_ERRORS as error:

@@ -146,7 +146,7 @@ class OptionTable:
 
     def _unknown(self, name: str) -> str:
         from ottla.client.config.schema import CLIENTS, parameters
-        from ottla.config.names import nearest
+        from ottla.config.similar_names import nearest
 
         near = nearest(
             name.lower(), (key for key, one in self._options.items() if one.kind is not Kind.UNUSED)

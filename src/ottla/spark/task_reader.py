@@ -17,7 +17,7 @@ from ottla.client.consumer.ranges import Lost, read_ranges
 from ottla.client.values import Range
 from ottla.spark.offset_resolution import report_loss
 from ottla.spark.settings import ReadSettings
-from ottla.spark.worker import tune
+from ottla.spark.worker_tuning import tune
 
 if TYPE_CHECKING:
     from ottla.spark.filters import Filters

@@ -233,7 +233,7 @@ def make_node(
     """A node for tests: the development settings, on 127.0.0.1."""
     from ottla.config import development_config
     from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom, freeze_startup_objects
-    from ottla.server.garbage import Garbage
+    from ottla.server.garbage_collector import GarbageCollector
     from ottla.server.node import Node
 
     clock = HostClock()
@@ -247,5 +247,5 @@ def make_node(
         disk=HostDisk(),
         network=HostNetwork(),
         freeze_startup_objects=freeze_startup_objects,
-        garbage=Garbage(clock) if owns_process else None,
+        garbage=GarbageCollector(clock) if owns_process else None,
     )

@@ -18,7 +18,7 @@ from ottla.operations import java_order
 
 if TYPE_CHECKING:
     from ottla.coordinator.result import Record
-    from ottla.records.consumed import ConsumerRecord
+    from ottla.records.consumer_record import ConsumerRecord
 
 log = logging.getLogger(__name__)
 

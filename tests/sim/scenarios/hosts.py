@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.testing.world.nemesis import Nemesis
-from ottla.testing.world.tap import Arrival
+from ottla.testing.world.request_tap import Arrival
 from tests.sim.scenarios.targets import leader_of, partitions_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ottla.testing.world.nemesis import Nemesis
 from ottla.testing.world.process import ProcessDied
-from ottla.testing.world.tap import Arrival
+from ottla.testing.world.request_tap import Arrival
 from tests.sim.scenarios.targeted import (
     ADD_PARTITIONS_TO_TXN,
     END_TXN,

@@ -20,7 +20,7 @@ from ottla.testing.world import SimulatedClient, World
 from ottla.testing.world.nemesis import FAULTS, Nemesis
 from ottla.testing.world.process import ProcessDied
 from ottla.testing.world.random import stream
-from ottla.testing.world.rare import RarePaths, rare_paths
+from ottla.testing.world.rare_paths import RarePaths, rare_paths
 from tests.sim.checker import Anomaly, Committed, History, Quiet, check
 from tests.sim.checker.history import Partition
 from tests.sim.workload.observer import Observer

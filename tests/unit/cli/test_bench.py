@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ottla.cli import main
 from ottla.cli.bench import _number, _ratios
-from ottla.cli.measures import Measured, histogram, percentile
+from ottla.cli.benchmarks import Measured, histogram, percentile
 from ottla.cli.start import print_instructions
 from ottla.cluster.layout import Plan, write_layout
 

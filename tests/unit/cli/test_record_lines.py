@@ -17,12 +17,19 @@ from hypothesis import strategies as st
 from ottla.cli.errors import Problem
 from ottla.cli.records.formats import BadFormat, formatter, unescape
 from ottla.cli.records.json_lines import BadLine, Outgoing, from_line, to_line
-from ottla.cli.records.places import At, BadPlace, Place, parse_partitions, parse_place, parse_time
+from ottla.cli.records.positions import (
+    At,
+    InvalidPosition,
+    Position,
+    parse_partitions,
+    parse_place,
+    parse_time,
+)
 from ottla.cli.records.production import Common, Lines, parse_header, record_of, records_of, split
 from ottla.cli.records.stop_signals import Stop
 from ottla.cli.records.terminal import line_formatter, printable, time_text
 from ottla.cli.records.values import TEXT, BadValue, avro_of, kind_of
-from ottla.records.consumed import ConsumerRecord
+from ottla.records.consumer_record import ConsumerRecord
 
 Record = ConsumerRecord[bytes | None, bytes | None]
 
@@ -147,28 +154,28 @@ def test_an_invalid_format_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("beginning", Place(At.BEGINNING)),
-        ("earliest", Place(At.BEGINNING)),
-        ("END", Place(At.END)),
-        ("stored", Place(At.STORED)),
-        ("123", Place(At.OFFSET, 123)),
-        ("-100", Place(At.BEFORE_END, 100)),
-        ("@1700000000000", Place(At.TIME, 1_700_000_000_000)),
-        ("s@1700000000000", Place(At.TIME, 1_700_000_000_000)),
-        ("e@1700000000000", Place(At.STOP_TIME, 1_700_000_000_000)),
-        ("@2026-01-01T00:00", Place(At.TIME, 1_767_225_600_000)),
-        ("@2026-01-01", Place(At.TIME, 1_767_225_600_000)),
-        ("@2026-01-01T02:00+02:00", Place(At.TIME, 1_767_225_600_000)),
-        ("@-15m", Place(At.TIME, 10**12 - 900_000)),
+        ("beginning", Position(At.BEGINNING)),
+        ("earliest", Position(At.BEGINNING)),
+        ("END", Position(At.END)),
+        ("stored", Position(At.STORED)),
+        ("123", Position(At.OFFSET, 123)),
+        ("-100", Position(At.BEFORE_END, 100)),
+        ("@1700000000000", Position(At.TIME, 1_700_000_000_000)),
+        ("s@1700000000000", Position(At.TIME, 1_700_000_000_000)),
+        ("e@1700000000000", Position(At.STOP_TIME, 1_700_000_000_000)),
+        ("@2026-01-01T00:00", Position(At.TIME, 1_767_225_600_000)),
+        ("@2026-01-01", Position(At.TIME, 1_767_225_600_000)),
+        ("@2026-01-01T02:00+02:00", Position(At.TIME, 1_767_225_600_000)),
+        ("@-15m", Position(At.TIME, 10**12 - 900_000)),
     ],
 )
-def test_positions_are_parsed(text: str, place: Place) -> None:
+def test_positions_are_parsed(text: str, place: Position) -> None:
     assert parse_place(text, 10**12) == place
 
 
 @pytest.mark.parametrize("text", ["", "-", "x", "1.5", "@", "@yesterday", "@-5", str(2**63)])
 def test_an_invalid_position_is_refused(text: str) -> None:
-    with pytest.raises(BadPlace):
+    with pytest.raises(InvalidPosition):
         parse_place(text, 0)
 
 
@@ -179,7 +186,7 @@ def test_now_is_a_valid_time() -> None:
 def test_partitions_are_numbers_lists_and_ranges() -> None:
     assert parse_partitions(["0", "2,3", "5-7", "2"]) == [0, 2, 3, 5, 6, 7]
     for text in ("a", "-1", "3-", "7-5", "1,,2"):
-        with pytest.raises(BadPlace):
+        with pytest.raises(InvalidPosition):
             parse_partitions([text])
 
 

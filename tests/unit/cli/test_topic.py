@@ -7,7 +7,7 @@ import time
 import pytest
 
 from ottla.cli.errors import Misuse
-from ottla.cli.resets import Kind, Target
+from ottla.cli.offset_resets import Kind, Target
 from ottla.cli.topic import _assignments, _retention_text, _settings
 from ottla.cli.topic_facts import state_of
 from ottla.cli.units import duration_ms, moment_ms

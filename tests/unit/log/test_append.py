@@ -20,8 +20,8 @@ from tests.unit.log.support import (
 )
 
 from ottla.log.config import LogConfig
-from ottla.log.given_batches import OffsetsOutOfOrder
 from ottla.log.log import Log, UnexpectedAppendOffset
+from ottla.log.replicated_batches import OffsetsOutOfOrder
 from ottla.log.segment import Segment
 from ottla.ports import Disk
 from ottla.records.batch import Codec, iterate_headers, read_header, set_base_offset, set_leader_epoch

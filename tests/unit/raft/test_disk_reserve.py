@@ -84,7 +84,7 @@ def reserved(directory: Path) -> int:
 def test_changes_on_a_full_disk_use_the_reserve_then_fail_and_succeed_once_there_is_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ottla.raft.driver.disk_room.RETRY_SECONDS", 0)
+    monkeypatch.setattr("ottla.raft.driver.disk_space.RETRY_SECONDS", 0)
 
     async def test() -> None:
         disk, listener = FullDisk(), RecordingListener()
@@ -94,10 +94,10 @@ def test_changes_on_a_full_disk_use_the_reserve_then_fail_and_succeed_once_there
         assert not driver.is_disk_full
         disk.is_full = True
         written = 0
-        while not driver._room.is_lacking:
+        while not driver._space.is_lacking:
             driver.append([b"%d" % written], [b"%d" % written])
             written += 1
-            while len(listener.records) < written and not driver._room.is_lacking:
+            while len(listener.records) < written and not driver._space.is_lacking:
                 await asyncio.sleep(0)
         assert reserved(tmp_path) == 0
         assert written > 1
@@ -110,7 +110,7 @@ def test_changes_on_a_full_disk_use_the_reserve_then_fail_and_succeed_once_there
         while len(listener.records) < written:
             await asyncio.sleep(0)
         assert listener.records == [b"%d" % number for number in range(written)]
-        while driver._room.is_lacking:
+        while driver._space.is_lacking:
             await asyncio.sleep(0)
         await driver.clean()
         assert not driver.is_disk_full
@@ -132,7 +132,7 @@ def test_batches_of_several_segments_that_are_written_together_are_committed_onc
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk is full once the first segment is written."""
-    monkeypatch.setattr("ottla.raft.driver.disk_room.RETRY_SECONDS", 0)
+    monkeypatch.setattr("ottla.raft.driver.disk_space.RETRY_SECONDS", 0)
 
     async def test() -> None:
         disk, listener = FullDisk(), RecordingListener()
@@ -143,7 +143,7 @@ def test_batches_of_several_segments_that_are_written_together_are_committed_onc
         for value in values:
             driver.append([value], [value])
         while len(listener.records) < len(values) and not driver.failure.done():
-            disk.is_full = disk.is_full and not driver._room.is_lacking
+            disk.is_full = disk.is_full and not driver._space.is_lacking
             await asyncio.sleep(0)
         assert not driver.failure.done()
         assert listener.records == values

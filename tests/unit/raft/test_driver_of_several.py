@@ -139,7 +139,7 @@ def test_a_vote_that_cannot_be_written_is_not_granted(tmp_path: Path) -> None:
 
 
 def test_a_vote_waits_for_space_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.raft.driver.disk_room.RETRY_SECONDS", 0)
+    monkeypatch.setattr("ottla.raft.driver.disk_space.RETRY_SECONDS", 0)
 
     async def test() -> None:
         async with OneOfTwo(tmp_path) as voter:
@@ -161,7 +161,7 @@ def test_a_vote_waits_for_space_on_a_full_disk(tmp_path: Path, monkeypatch: pyte
 def test_a_voter_that_waits_for_space_starts_no_election(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ottla.raft.driver.disk_room.RETRY_SECONDS", 0)
+    monkeypatch.setattr("ottla.raft.driver.disk_space.RETRY_SECONDS", 0)
 
     async def test() -> None:
         async with OneOfTwo(tmp_path) as voter:
@@ -190,7 +190,7 @@ def test_a_voter_that_waits_for_space_starts_no_election(
 
 
 def test_a_voter_that_waits_for_space_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.raft.driver.disk_room.RETRY_SECONDS", 0)
+    monkeypatch.setattr("ottla.raft.driver.disk_space.RETRY_SECONDS", 0)
 
     async def test() -> None:
         async with OneOfTwo(tmp_path) as voter:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ottla.raft import election_state, snapshots
 from ottla.raft.election_state import ElectionFileDamaged, ElectionState
-from ottla.raft.history import History
+from ottla.raft.log_history import LogHistory
 from ottla.raft.retention import StoredSnapshot, new_start
 from ottla.raft.snapshots import SnapshotDamaged, SnapshotId
 from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet, parse_initial_controllers
@@ -106,21 +106,21 @@ class TestElectionFile:
 
 class TestHistory:
     def test_every_offset_has_a_value(self) -> None:
-        history = History("static")
+        history = LogHistory("static")
         assert (history.last, history.last_offset) == ("static", None)
         history.add(5, "a")
         history.add(9, "b")
         assert [history.at(offset) for offset in (4, 5, 8, 9, 20)] == ["static", "a", "a", "b", "b"]
 
     def test_a_truncated_record_takes_its_value_with_it(self) -> None:
-        history = History("static")
+        history = LogHistory("static")
         history.add(5, "a")
         history.add(9, "b")
         history.truncate_to(9)
         assert (history.last, history.last_offset) == ("a", 5)
 
     def test_values_that_a_snapshot_covers_are_removed(self) -> None:
-        history = History("static")
+        history = LogHistory("static")
         for offset in (1, 5, 9):
             history.add(offset, str(offset))
         history.forget_before(6)

@@ -14,7 +14,7 @@ import pytest
 from ottla.coordinator import records as coordinator_records
 from ottla.coordinator.result import Record
 from ottla.operations.failure import Failure
-from ottla.records.consumed import ConsumerRecord, Headers
+from ottla.records.consumer_record import ConsumerRecord, Headers
 from ottla.tools import (
     console_consumer,
     console_producer,

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.cli.errors import Problem
-from ottla.cli.records.places import At, Place
+from ottla.cli.records.positions import At, Position
 from ottla.cli.records.values import BadValue
 from ottla.client.values import TopicPartition
-from ottla.records.consumed import ConsumerRecord
+from ottla.records.consumer_record import ConsumerRecord
 
 if TYPE_CHECKING:
     from ottla.client.consumer.consumer import Consumer
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Record: TypeAlias = ConsumerRecord[bytes | None, bytes | None]
 Write: TypeAlias = Callable[[bytes], object]
 
-BEGINNING = Place(At.BEGINNING)
+BEGINNING = Position(At.BEGINNING)
 _POLL_RECORDS = 500
 _POLL_SECONDS = 0.25
 _JOIN_SECONDS = 60.0
@@ -38,7 +38,7 @@ class Wanted:
     partitions: tuple[int, ...] = ()
     """All partitions if empty."""
     group: str | None = None
-    start: Place = BEGINNING
+    start: Position = BEGINNING
     stop_ms: int | None = None
     last: int | None = None
     """Start with this many of the newest records, over all partitions and in order of time."""
@@ -226,7 +226,7 @@ def start_offsets(
     ends: dict[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
     """The first offset to read of each partition."""
-    start = Place(At.BEFORE_END, wanted.last) if wanted.last is not None else wanted.start
+    start = Position(At.BEFORE_END, wanted.last) if wanted.last is not None else wanted.start
     if start.at is At.END:
         return dict(ends)
     if start.at is At.TIME:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from ottla.cli.records.values import TEXT, Kind
-from ottla.records.consumed import ConsumerRecord
+from ottla.records.consumer_record import ConsumerRecord
 
 Record: TypeAlias = ConsumerRecord[bytes | None, bytes | None]
 Part: TypeAlias = Callable[[Record], bytes]

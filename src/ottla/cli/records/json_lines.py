@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.cli.records.values import TEXT, BadValue, Json, Kind, dumps, from_base64, to_base64
-from ottla.records.consumed import ConsumerRecord
+from ottla.records.consumer_record import ConsumerRecord
 
 _TOLD = ("topic", "offset", "timestamp_type", "leader_epoch", "broker", "tstype")
 _READ = ("key", "key_base64", "value", "value_base64", "payload", "headers", "partition", "timestamp", "ts")

@@ -15,7 +15,7 @@ from ottla import properties
 from ottla.client.config import checks
 from ottla.client.config.schema import CLIENTS, Kind, Parameter, parameters
 from ottla.client.errors import ConfigError
-from ottla.config.names import nearest
+from ottla.config.similar_names import nearest
 from ottla.config.values import ConfigType, InvalidValue, parse, show
 
 _INTEGERS = (ConfigType.INT, ConfigType.SHORT, ConfigType.LONG)

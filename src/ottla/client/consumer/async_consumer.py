@@ -20,7 +20,7 @@ from ottla.client.errors import Closed
 from ottla.client.ports import Ports
 from ottla.detached import cannot_await
 from ottla.ports import Clock, Network, Random
-from ottla.records.consumed import ConsumerRecord
+from ottla.records.consumer_record import ConsumerRecord
 
 log = logging.getLogger(__name__)
 

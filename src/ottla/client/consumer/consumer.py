@@ -23,7 +23,7 @@ from ottla.client.consumer.record_source import K, V
 from ottla.client.errors import Closed, TimedOut
 from ottla.client.net.background import Background
 from ottla.client.ports import Ports
-from ottla.records.consumed import ConsumerRecord
+from ottla.records.consumer_record import ConsumerRecord
 
 __all__ = ["AsyncConsumer", "Consumer"]
 

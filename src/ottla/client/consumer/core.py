@@ -22,7 +22,7 @@ from ottla.client.errors import ClientError, Closed
 from ottla.client.net.cluster import Cluster
 from ottla.client.ports import Ports
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from ottla.records.consumed import ConsumerRecord
+from ottla.records.consumer_record import ConsumerRecord
 from ottla.wire.errors import KafkaError
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from ottla.client.config import ConsumerSettings
 from ottla.client.consumer.hooks import Interceptors
 from ottla.client.core.fetch_buffer import CompletedFetch, Reader
 from ottla.client.serialization.serializers import deserializer_of
-from ottla.records.consumed import ConsumerRecord
+from ottla.records.consumer_record import ConsumerRecord
 from ottla.records.reader import records_of
 
 if TYPE_CHECKING:  # a Consumer without [K, V] has keys and values of any type; Python has that from 3.13 on

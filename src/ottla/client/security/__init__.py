@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from ottla.client.config import CommonSettings
 from ottla.client.connection_options import ConnectionOptions, Conversation
-from ottla.client.security.conversations import OAuthBearer, Plain, Scram
 from ottla.client.security.login import login_of
+from ottla.client.security.sasl import OAuthBearer, Plain, Scram
 from ottla.ports import Clock, Network, Random
 
 if TYPE_CHECKING:

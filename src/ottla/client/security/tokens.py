@@ -18,8 +18,8 @@ from typing import Any, TypeAlias
 
 from ottla.client.config import CommonSettings
 from ottla.client.errors import AuthenticationFailed, ClientError, ConfigError
-from ottla.client.security.endpoint import Endpoint
 from ottla.client.security.login import jaas_options
+from ottla.client.security.token_endpoint import Endpoint
 from ottla.ports import Clock, Network, Random
 
 _KAFKAS_HANDLER = "OAuthBearerLoginCallbackHandler"

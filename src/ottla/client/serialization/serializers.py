@@ -300,7 +300,7 @@ def _short_name(setting: str, name: str, role: str) -> str:
     kind = setting.removeprefix(_JAVA_PACKAGE).removesuffix(role)
     if setting.startswith(_JAVA_PACKAGE) and setting.endswith(role) and kind in _JAVA_NAMES:
         return _JAVA_NAMES[kind]
-    from ottla.config.names import nearest
+    from ottla.config.similar_names import nearest
 
     near = nearest(setting, _MAKERS)
     hint = f" Did you mean {near}?" if near else ""

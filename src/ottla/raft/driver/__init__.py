@@ -7,13 +7,13 @@
 - `follower_log.py` appends and truncates what the leader sent.
 - `delivery.py` delivers committed records to the listener.
 - `snapshot_lifecycle.py` writes, adopts and cleans up snapshots.
-- `log_storage.py` writes and flushes the log, `disk_room.py` waits for room on a full disk, and
+- `log_storage.py` writes and flushes the log, `disk_space.py` waits for space on a full disk, and
   `replica_timer.py` wakes the replica.
 """
 
 from ottla.raft.driver.config import DriverConfig
 from ottla.raft.driver.delivery import Listener
-from ottla.raft.driver.disk_room import RETRY_SECONDS
+from ottla.raft.driver.disk_space import RETRY_SECONDS
 from ottla.raft.driver.driver import Driver, UnsupportedQuorum
 from ottla.raft.driver.follower_log import DivergedBelowCommit
 from ottla.raft.metadata_log import DIRECTORY_NAME, TOPIC, CommittedBatch, MissingSnapshot

@@ -3,7 +3,7 @@
 The rules: effects are carried out in their order, and a response to another replica leaves after the effects
 of its request; a record counts for this replica only after it is on stable storage; records of a leader are
 appended only while that leader is followed; and after a failed write nothing more is promised: `failure` is
-set and the node must stop. A full disk and a lack of descriptors are no failure (`disk_room.py`).
+set and the node must stop. A full disk and a lack of descriptors are no failure (`disk_space.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ottla.ports import OUT_OF_RESOURCES, Buffer, Clock, Disk, Random
 from ottla.raft.disk_reserve import Reserve
 from ottla.raft.driver.config import DriverConfig
 from ottla.raft.driver.delivery import Delivery, Listener
-from ottla.raft.driver.disk_room import DiskRoom
+from ottla.raft.driver.disk_space import DiskSpace
 from ottla.raft.driver.effect_queue import EffectQueue
 from ottla.raft.driver.election_writer import ElectionWriter
 from ottla.raft.driver.follower_log import DivergedBelowCommit, FollowerLog
@@ -92,8 +92,8 @@ class Driver(Generic[_T]):
             config.local, config.static_voters, timeouts=config.timeouts, draw=random.below
         )
         self._reserve = Reserve(disk, config.directory, config.reserve_bytes)
-        self._room = DiskRoom(self._reserve)
-        self._elections = ElectionWriter(disk, self.journal.store, replica, self._room)
+        self._space = DiskSpace(self._reserve)
+        self._elections = ElectionWriter(disk, self.journal.store, replica, self._space)
         self._timer = ReplicaTimer(
             clock,
             replica,
@@ -103,7 +103,7 @@ class Driver(Generic[_T]):
             on_time=self._on_time,
         )
         self._delivery = Delivery(self.journal, replica, listener)
-        self._storage = LogStorage(disk, clock, self.journal, self._room, replica, self._act)
+        self._storage = LogStorage(disk, clock, self.journal, self._space, replica, self._act)
         self._leader_log = LeaderLog(
             clock,
             self._storage,
@@ -150,8 +150,8 @@ class Driver(Generic[_T]):
 
     @property
     def is_disk_full(self) -> bool:
-        """Whether the log uses its reserve or waits for room: write only what is necessary."""
-        return self._room.is_full
+        """Whether the log uses its reserve or waits for space: write only what is necessary."""
+        return self._space.is_full
 
     @property
     def next_offset(self) -> int:

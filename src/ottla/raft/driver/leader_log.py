@@ -70,7 +70,7 @@ class LeaderLog(Generic[_T]):
         """Append one batch; `values` are the records as bytes. Returns the offset of the last record."""
         if not self._replica.is_leader:
             raise NotLeader
-        if self._storage.room.is_lacking:
+        if self._storage.space.is_lacking:
             raise KafkaStorageError(
                 f"The disk of {self._storage.journal.directory} is full: metadata cannot change."
             )
@@ -142,14 +142,14 @@ class LeaderLog(Generic[_T]):
             await self._wake.wait()
             try:
                 await self.write()
-                self._storage.room.is_lacking = False
+                self._storage.space.is_lacking = False
             except Exception as error:  # noqa: BLE001 - of the disk or of a listener: state unknown
                 if not self._storage.journal.can_retry(error):
                     self._fail(error)
                     return
                 if self._replica.is_leader and not self._replica.is_only_voter:
-                    self._resign()  # others may have room
-                await self._storage.room.wait(error)
+                    self._resign()  # others may have space
+                await self._storage.space.wait(error)
                 self._wake.set()
 
     async def write(self) -> None:

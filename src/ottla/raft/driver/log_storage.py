@@ -13,7 +13,7 @@ from typing import TypeVar
 from ottla.log.flush import NotOpened
 from ottla.log.log import Log
 from ottla.ports import Clock, Disk
-from ottla.raft.driver.disk_room import DiskRoom
+from ottla.raft.driver.disk_space import DiskSpace
 from ottla.raft.driver.replica_timer import monotonic_ms
 from ottla.raft.effects import Effect
 from ottla.raft.events import LogFlushed
@@ -32,14 +32,14 @@ class LogStorage:
         disk: Disk,
         clock: Clock,
         journal: Journal,
-        room: DiskRoom,
+        space: DiskSpace,
         replica: Replica,
         act: Callable[[Iterable[Effect]], None],
     ) -> None:
         self._disk = disk
         self._clock = clock
         self.journal = journal
-        self.room = room
+        self.space = space
         self._replica = replica
         self._act = act
         self.turn = asyncio.Lock()
@@ -58,7 +58,7 @@ class LogStorage:
             self.log.finish_truncation()
             return write()
 
-        return self.room.reserve.attempt(attempt)
+        return self.space.reserve.attempt(attempt)
 
     async def flush_and_report(self) -> None:
         """Flush the log, and let the replica count its records. The caller holds the turn."""

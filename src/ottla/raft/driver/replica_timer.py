@@ -17,7 +17,7 @@ logger = logging.getLogger("ottla.raft.driver")
 LATE_WARNING_MS = 500
 """A timer of the quorum that is so late deserves a warning: a leader may lose its leadership."""
 RECHECK_MS = 100
-"""How often a paused timer checks whether it may go on: a follower flushes, or an election waits for room."""
+"""How often a paused timer checks whether it may continue: a follower flushes, or an election waits."""
 
 
 def monotonic_ms(clock: Clock) -> int:

@@ -110,7 +110,7 @@ class SnapshotLifecycle(Generic[_T]):
     async def clean(self) -> None:
         """Delete what `metadata.max.retention.*` no longer keeps."""
         now_ms, log, replica = self._clock.now_ms(), self._journal.log, self._replica
-        await self._disk.offload(self._storage.room.reserve.fill)
+        await self._disk.offload(self._storage.space.reserve.fill)
         await self._disk.offload(self._store.remove_retired)
         log.delete_due(now_ms)
         start = new_start(

@@ -9,7 +9,7 @@ No request may hold the event loop for long:
 - A produce request with many partitions continues in later turns. A thread (`batch_worker.py`, one batch at a
   time) validates batches above 4 MiB, compressed or not, and recompresses batches above 16 KiB.
 - A request whose response may be many times its size is handled alone on its connection. Unread responses of
-  this kind share a budget, and it waits until there is room (`answer_memory.py`).
+  this kind share a budget, and it waits until there is room (`response_memory.py`).
 
 Until such a request is handled, its connection serves no other request, so that none overtakes it.
 """

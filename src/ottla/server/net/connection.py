@@ -9,7 +9,7 @@ Rules:
 - Writing is bounded. A response is a list of parts; slices of files go from their file to the socket as it
   drains, so a slow reader holds one chunk and not the whole response. sendfile, which bypasses the transport,
   runs only while the transport's buffer is empty, so that it overtakes nothing. Responses that may be large
-  for a small request share a budget (`answer_memory.py`).
+  for a small request share a budget (`response_memory.py`).
 - Responses are sent in the order of their requests, in whatever order they are completed.
 - Small frames are views on a buffer shared by all connections: a handler that needs the bytes after it
   returns must copy them. Frames that arrive in several pieces have their own buffer.
@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from ottla.log.file_slice import FileSlice
 from ottla.ports import Buffer
 from ottla.rare_paths import rarely
-from ottla.server.net.answer_memory import SMALL_ANSWER_BYTES, LoneRequest
 from ottla.server.net.request_memory import BUFFER_BYTES_MIN
+from ottla.server.net.response_memory import SMALL_ANSWER_BYTES, LoneRequest
 from ottla.server.net.turns import TURN_MS
 from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import MalformedMessage

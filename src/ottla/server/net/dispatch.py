@@ -85,12 +85,12 @@ class Api:
     """One API as its handler module declares it.
 
     `handle(broker, request, context)` returns the response; a `PendingResponse` or a coroutine for one that
-    comes later; a generator that returns one of these, and is run in slices; or None where the protocol wants
-    no response. `handle_at_controller`: on controller listeners it is another request under the same key.
-    `express(broker)` makes the fast path of the one API that has one. `amplifies`: a request of few bytes may
-    have an answer of many, and only reads (`answer_memory.py`). `refuse(request, error, version)` makes the
-    response for a KafkaError that `handle` raises. `answer_unsupported`: the answer, in version 0, to a
-    request of a version that is not served; without it the connection is closed.
+    comes later; a generator that returns one of these, and runs in slices; or None if the protocol has no
+    response. `handle_at_controller`: on controller listeners the key belongs to another request.
+    `express(broker)` returns the fast path of the one API that has one. `amplifies`: a small request may have
+    a large response, and is read-only (`response_memory.py`). `refuse(request, error, version)` returns the
+    response for a KafkaError that `handle` raises. `answer_unsupported`: the response, in version 0, to a
+    request of an unsupported version; without it the connection is closed.
     """
 
     key: int

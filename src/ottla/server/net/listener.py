@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.ports import Clock, Network
-from ottla.server.net.answer_memory import AnswerMemory
 from ottla.server.net.connection import READ_BUFFER_BYTES, Connection
 from ottla.server.net.connection_quotas import Admission, ConnectionQuotas
 from ottla.server.net.loop_lag import LoopLateness
 from ottla.server.net.request_memory import RequestMemory
+from ottla.server.net.response_memory import ResponseMemory
 from ottla.server.net.turns import Turns
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Listener:
         *,
         clock: Clock,
         memory: RequestMemory,
-        answers: AnswerMemory,
+        answers: ResponseMemory,
         quotas: ConnectionQuotas,
         lateness: LoopLateness,
         turns: Turns,

@@ -119,14 +119,14 @@ class CollectionPause:
     """Pauses the garbage collector during long requests.
 
     Their many objects are live, and a full collection takes longer than any step. A node that always has long
-    requests must collect too: after `PAUSE_S_MAX` it does, until there are none. `set_aside` exempts the
+    requests must collect too: after `PAUSE_S_MAX` it does, until there are none. `freeze` exempts the
     objects that exist when collection resumes.
     """
 
-    __slots__ = ("_is_on", "_open", "_timer", "set_aside")
+    __slots__ = ("_is_on", "_open", "_timer", "freeze")
 
     def __init__(self) -> None:
-        self.set_aside: Callable[[], None] | None = None
+        self.freeze: Callable[[], None] | None = None
         self._is_on = False
         self._open = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -150,8 +150,8 @@ class CollectionPause:
             self._timer = None
         if self._is_on:
             self._is_on = False
-            if self.set_aside is not None:
-                self.set_aside()
+            if self.freeze is not None:
+                self.freeze()
             gc.enable()
 
 

@@ -1,7 +1,7 @@
 """Pipelines: streams between topics, files, tables and databases, defined in a YAML file.
 
 parse.py P    the file -> model.py P, reporting every fault with its line and column
-graph.py P    which part reads which; picture.py P draws it
+graph.py P    which part reads which; graph_svg.py P draws it
 build.py      the model -> data frames of Spark
 check.py      checks before anything starts: topics, columns, modes
 run.py        the queries, their progress and their restarts

@@ -17,7 +17,7 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ottla.config.names import nearest
+from ottla.config.similar_names import nearest
 from ottla.spark.pipeline.faults import Fault, Mark, PipelineError
 from ottla.spark.pipeline.graph import LETTER_SINK, LETTERS, dead_letter_streams, has_dead_letters, needed_for
 from ottla.spark.pipeline.model import (

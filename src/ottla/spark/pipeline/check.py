@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ottla.config.names import nearest
+from ottla.config.similar_names import nearest
 from ottla.spark.pipeline.build import Builder, Output, check_mode, columns_for_topic
 from ottla.spark.pipeline.faults import Fault, Mark, PipelineError
 from ottla.spark.pipeline.model import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ottla.spark.pipeline.model import BadRows, FileSource, Pipeline, Sink, Source, Step, TopicSource
-from ottla.spark.pipeline.sqlnames import names_read
+from ottla.spark.pipeline.sql_names import names_read
 
 LETTERS = "dead letters"
 LETTER_SINK = "dead_letter"

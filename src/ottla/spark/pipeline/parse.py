@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from ottla.config.names import nearest
+from ottla.config.similar_names import nearest
 from ottla.spark.pipeline.faults import Fault, Mark, PipelineError
 from ottla.spark.pipeline.graph import LETTER_SINK
 from ottla.spark.pipeline.model import (

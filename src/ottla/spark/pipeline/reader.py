@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import yaml
 
-from ottla.config.names import nearest
+from ottla.config.similar_names import nearest
 from ottla.spark.pipeline.faults import Fault, Mark
 from ottla.spark.pipeline.model import Sql
 from ottla.units import MILLISECONDS

@@ -53,7 +53,7 @@ def settings_of(pipeline: Pipeline, master: str | None, packed: Path | None) -> 
             del needed["spark.jars.packages"]
         chosen |= needed
     if packed is not None:
-        from ottla.spark.pipeline.ship import settings
+        from ottla.spark.pipeline.executor_archive import settings
 
         chosen |= settings(packed)
     return chosen | dict(pipeline.spark)
@@ -77,7 +77,7 @@ def open_session(
         return _remote(remote, pipeline)
     packed = None
     if master is not None and not (master.startswith("local[") or master == "local"):
-        from ottla.spark.pipeline.ship import archive
+        from ottla.spark.pipeline.executor_archive import archive
 
         packed = archive(Path.home() / ".cache" / "ottla")
     chosen = settings_of(pipeline, master, packed)

@@ -67,7 +67,7 @@ def create_table(table: str, schema: StructType, key: Sequence[str], types: dict
 
 def check_columns(wanted: Iterable[str], names: Sequence[str], what: str) -> None:
     """Raise TableError for a column that the rows do not have."""
-    from ottla.config.names import nearest
+    from ottla.config.similar_names import nearest
 
     for name in wanted:
         if name not in names:

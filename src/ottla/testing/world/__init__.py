@@ -17,9 +17,9 @@ clock.py, random.py  a clock per process that jumps and drifts; a stream of rand
 nodes.py, world.py   nodes and clients, faults by method, `timeline`, `trace_hash`, `unhandled` (exceptions
                      that nobody caught) and `logged` (errors in the log)
 nemesis.py           named faults, chosen by the seed and all healed at the end
-tap.py               shows requests as they arrive, so that a fault can hit a certain step
-rare.py              decides which rare paths of production code (`ottla.rare_paths`) this world takes
-picture.py           draws the timeline as SVG
+request_tap.py       shows requests as they arrive, so that a fault can hit a certain step
+rare_paths.py        decides which rare paths of production code (`ottla.rare_paths`) this world takes
+timeline_svg.py      draws the timeline as SVG
 """
 
 from ottla.testing.world.loop import Crashed, Deadlock, Livelock, Refused, Unhandled, WorldError

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.testing.world.process import ProcessDied
 from ottla.testing.world.random import stream
-from ottla.testing.world.tap import Tap
+from ottla.testing.world.request_tap import Tap
 
 if TYPE_CHECKING:
     from ottla.testing.world.nodes import SimulatedNode

@@ -95,7 +95,7 @@ class Wires:
         self.give_up_probability = 0.3
         """The probability that a connection is given up while its link is cut."""
         self.watch: Callable[[SimulatedTransport, bytes], None] | None = None
-        """Sees all bytes before the receiving program does: see `tap.py`."""
+        """Sees all bytes before the receiving program does: see `request_tap.py`."""
         self.hosts: set[str] = set()
         self.powered_off: set[str] = set()
         self.servers: dict[tuple[str, int], SimulatedServer] = {}

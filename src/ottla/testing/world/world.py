@@ -188,7 +188,7 @@ class World:
 
     def picture(self) -> str:
         """The timeline as an SVG document."""
-        from ottla.testing.world.picture import picture
+        from ottla.testing.world.timeline_svg import picture
 
         return picture(self.timeline, title=f"seed {self.seed}, {self.now:.0f} virtual seconds")
 

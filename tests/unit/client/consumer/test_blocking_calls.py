@@ -23,7 +23,7 @@ import pytest
 from ottla import Consumer, OffsetAndMetadata, Producer, TopicPartition
 from ottla.client.consumer.async_consumer import AsyncConsumer
 from ottla.client.consumer.polling import Polling
-from ottla.client.core.assignors.ranges import Range
+from ottla.client.core.assignors.range_and_round_robin import Range
 from ottla.client.errors import Closed
 from ottla.testing import Broker
 from ottla.wire.messages.offset_commit import OffsetCommitRequest

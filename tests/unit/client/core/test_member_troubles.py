@@ -16,7 +16,7 @@ from tests.unit.client.core.test_membership import (
     view_of,
 )
 
-from ottla.client.core.assignors.ranges import Range
+from ottla.client.core.assignors.range_and_round_robin import Range
 from ottla.client.core.membership import Change, Fail, MemberSettings, Notify, Send
 from ottla.client.core.membership.classic import ClassicMembership
 from ottla.client.core.subscription import MemberSubscription, encode_subscription

@@ -14,8 +14,8 @@ from ottla.client.admin.credentials import ScramMechanism, ScramUpsertion
 from ottla.client.config import AdminSettings
 from ottla.client.errors import AuthenticationFailed, ConfigError
 from ottla.client.security import connection_options_for
-from ottla.client.security.endpoint import Endpoint
 from ottla.client.security.login import Login, login_of
+from ottla.client.security.token_endpoint import Endpoint
 from ottla.client.security.tokens import Token, TokenSource, as_token, token_source
 from ottla.host import HostNetwork, HostRandom
 from ottla.ports import Clock

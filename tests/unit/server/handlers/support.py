@@ -19,13 +19,13 @@ from ottla.ports import Clock
 from ottla.records.record import Record, build_batch
 from ottla.server.broker import Broker
 from ottla.server.handlers import HANDLERS
-from ottla.server.net.answer_memory import AnswerMemory
 from ottla.server.net.connection import Connection
 from ottla.server.net.connection_quotas import ConnectionLimits, ConnectionQuotas
 from ottla.server.net.dispatch import Dispatcher, RequestContext
 from ottla.server.net.listener import Listener, ListenerSettings
 from ottla.server.net.loop_lag import LoopLateness
 from ottla.server.net.request_memory import RequestMemory
+from ottla.server.net.response_memory import ResponseMemory
 from ottla.server.net.turns import Turns
 from ottla.server.replicas.fetch_sessions import FetchSessions
 from ottla.server.replicas.partition import Partition
@@ -95,7 +95,7 @@ def connection_of(broker: Broker, listener: str = LISTENER) -> Connection:
             ListenerSettings(name=listener, host="", port=0, frame_bytes_max=1 << 20, idle_max_ms=1000),
             clock=broker.clock,
             memory=RequestMemory(1 << 20),
-            answers=AnswerMemory(1 << 26),
+            answers=ResponseMemory(1 << 26),
             quotas=ConnectionQuotas(broker.clock, ConnectionLimits()),
             lateness=broker.lateness,
             turns=Turns(broker.clock),

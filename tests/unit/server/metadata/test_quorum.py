@@ -184,10 +184,10 @@ def test_what_a_full_disk_refused_about_a_broker_is_decided_again_once_there_is_
             )
 
             async def decide_with_room_later(decision: Decision[Any]) -> None:
-                quorum.driver._room.is_lacking = True
+                quorum.driver._space.is_lacking = True
                 with pytest.raises(KafkaStorageError):
                     await quorum.submit(decision)
-                quorum.driver._room.is_lacking = False
+                quorum.driver._space.is_lacking = False
                 await quorum.submit(decision)
 
             quorum.active.state.heartbeats.contact(1, epoch, -(10**9))

@@ -18,13 +18,13 @@ import pytest
 from ottla.host import HostClock, HostDisk, HostNetwork
 from ottla.log.file_slice import FileSlice
 from ottla.ports import Buffer, Clock
-from ottla.server.net.answer_memory import AnswerMemory
 from ottla.server.net.connection import UNANSWERED_MAX, WRITE_CHUNK_BYTES, Connection, Encoded
 from ottla.server.net.connection_quotas import ConnectionLimits, ConnectionQuotas
 from ottla.server.net.dispatch import Express, NoExpress
 from ottla.server.net.listener import Listener, ListenerSettings
 from ottla.server.net.loop_lag import LoopLateness
 from ottla.server.net.request_memory import RequestMemory
+from ottla.server.net.response_memory import ResponseMemory
 from ottla.server.net.turns import Turns
 from ottla.waiting.pending_response import PendingResponse
 
@@ -78,7 +78,7 @@ async def listening(
         ),
         clock=clock or HostClock(),
         memory=memory or RequestMemory(1 << 26),
-        answers=AnswerMemory(1 << 26),
+        answers=ResponseMemory(1 << 26),
         quotas=ConnectionQuotas(clock or HostClock(), limits or ConnectionLimits()),
         lateness=LoopLateness(HostClock()),
         turns=Turns(clock or HostClock()),

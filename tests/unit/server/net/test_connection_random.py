@@ -10,9 +10,9 @@ from typing import Any, cast
 
 from tests.unit.server.net.test_connection import SlowPeer, listening
 
-from ottla.server.net.answer_memory import AnswerMemory
 from ottla.server.net.connection import Connection, Encoded
 from ottla.server.net.listener import Listener
+from ottla.server.net.response_memory import ResponseMemory
 from ottla.waiting.pending_response import PendingResponse
 
 RUNS = 300
@@ -136,7 +136,7 @@ async def _run(seed: int) -> None:
     rng = random.Random(seed)
     handler = _Handler()
     async with listening(cast(Any, handler.dispatch)) as listener:
-        listener.answers = AnswerMemory(60_000)
+        listener.answers = ResponseMemory(60_000)
         clients = [_Client(listener) for _ in range(CLIENTS)]
         for _ in range(rng.randrange(10, 80)):
             _step(rng, clients, handler)

@@ -19,7 +19,6 @@ from tests.unit.server.handlers.support import broker_of, image_of
 from ottla.host import HostClock, HostNetwork
 from ottla.server.broker import Broker
 from ottla.server.net import step_runner
-from ottla.server.net.answer_memory import AnswerMemory
 from ottla.server.net.connection import READ_BUFFER_BYTES
 from ottla.server.net.connection_quotas import ConnectionLimits, ConnectionQuotas
 from ottla.server.net.dispatch import Api, Dispatcher, RequestContext
@@ -27,6 +26,7 @@ from ottla.server.net.forwarding import Handle
 from ottla.server.net.listener import Listener, ListenerSettings
 from ottla.server.net.long_requests import REPEATS_MAX, Steps, few_repeats
 from ottla.server.net.request_memory import RequestMemory
+from ottla.server.net.response_memory import ResponseMemory
 from ottla.server.net.step_runner import AT_ONCE_MAX, FREED_IN_STEP, long_lists
 from ottla.server.net.turns import Turns
 from ottla.waiting.pending_response import PendingResponse
@@ -92,7 +92,7 @@ async def _serving(
     work: Work,
     memory: RequestMemory | None = None,
     *,
-    answers: AnswerMemory | None = None,
+    answers: ResponseMemory | None = None,
     amplifies: bool = False,
 ) -> AsyncIterator[Listener]:
     broker = broker_of(image_of(), clock=StepClock())
@@ -102,7 +102,7 @@ async def _serving(
         ),
         clock=HostClock(),
         memory=memory or RequestMemory(1 << 26),
-        answers=answers or AnswerMemory(1 << 26),
+        answers=answers or ResponseMemory(1 << 26),
         quotas=ConnectionQuotas(HostClock(), ConnectionLimits()),
         lateness=broker.lateness,
         turns=Turns(HostClock()),
@@ -460,7 +460,7 @@ def test_a_request_that_may_have_a_large_answer_is_handled_after_all_before_it_a
 
 def test_a_large_answer_for_which_there_is_no_room_is_dropped_and_made_again_once_there_is() -> None:
     async def main() -> None:
-        work, memory, answers = Work(), RequestMemory(1 << 26), AnswerMemory(1)
+        work, memory, answers = Work(), RequestMemory(1 << 26), ResponseMemory(1)
         first = _Reader()
         assert answers.take(first, 1)
         async with _serving(work, memory, answers=answers, amplifies=True) as listener:
@@ -489,7 +489,7 @@ def test_a_large_answer_for_which_there_is_no_room_is_dropped_and_made_again_onc
 
 def test_a_connection_that_waits_for_room_and_is_lost_keeps_nothing() -> None:
     async def main() -> None:
-        work, memory, answers = Work(), RequestMemory(1 << 26), AnswerMemory(1)
+        work, memory, answers = Work(), RequestMemory(1 << 26), ResponseMemory(1)
         first = _Reader()
         assert answers.take(first, 1)
         async with _serving(work, memory, answers=answers, amplifies=True) as listener:

@@ -9,9 +9,9 @@ import pytest
 
 from ottla.spark.pipeline.check import topic_faults
 from ottla.spark.pipeline.graph import as_text, dead_letter_streams, inputs_of, needed_for, nodes
+from ottla.spark.pipeline.graph_svg import svg
 from ottla.spark.pipeline.parse import load
-from ottla.spark.pipeline.picture import svg
-from ottla.spark.pipeline.sqlnames import names_read
+from ottla.spark.pipeline.sql_names import names_read
 
 ORDERS = load(Path(__file__).parents[4] / "docs" / "examples" / "pipelines" / "orders.yaml", {})
 

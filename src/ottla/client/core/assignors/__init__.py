@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ottla.client.core.assignors.face import Assignor
-from ottla.client.core.assignors.ranges import Range, RoundRobin
+from ottla.client.core.assignors.interface import Assignor
+from ottla.client.core.assignors.range_and_round_robin import Range, RoundRobin
 from ottla.client.core.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
 from ottla.client.errors import ConfigError
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Mapping
 
-from ottla.client.core.assignors.face import Assigned, Topics
-from ottla.client.core.assignors.order import text_order
+from ottla.client.core.assignors.interface import Assigned, Topics
+from ottla.client.core.assignors.java_order import text_order
 from ottla.client.core.assignors.racks import Racks
 from ottla.client.values import TopicPartition
 

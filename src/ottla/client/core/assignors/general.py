@@ -10,8 +10,8 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Mapping
 
-from ottla.client.core.assignors.face import Assigned, Topics
-from ottla.client.core.assignors.order import in_hash_order, partition_hash, table_size, text_order
+from ottla.client.core.assignors.interface import Assigned, Topics
+from ottla.client.core.assignors.java_order import in_hash_order, partition_hash, table_size, text_order
 from ottla.client.core.assignors.racks import Racks
 from ottla.client.core.subscription import MemberSubscription
 from ottla.client.values import TopicPartition

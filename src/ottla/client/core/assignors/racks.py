@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ottla.client.core.assignors.face import Topics, racks_matter
+from ottla.client.core.assignors.interface import Topics, racks_matter
 from ottla.client.core.subscription import MemberSubscription
 from ottla.client.values import TopicPartition
 

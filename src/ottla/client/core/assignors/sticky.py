@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Literal, NamedTuple
 
 from ottla.client.core.assignors.constrained import Constrained
-from ottla.client.core.assignors.face import Assigned, Topics, in_order
 from ottla.client.core.assignors.general import General
-from ottla.client.core.assignors.order import texts_computed
+from ottla.client.core.assignors.interface import Assigned, Topics, in_order
+from ottla.client.core.assignors.java_order import texts_computed
 from ottla.client.core.assignors.racks import Racks
 from ottla.client.core.metadata import ClusterView
 from ottla.client.core.subscription import MemberSubscription

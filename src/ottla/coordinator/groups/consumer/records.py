@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.coordinator.encoded_record import PackedRecord
+from ottla.coordinator.encoded_record import EncodedRecord
 from ottla.coordinator.groups.assignors.spec import MemberAssignment
 from ottla.coordinator.groups.consumer.member import ConsumerMember, to_listed
 from ottla.coordinator.records import encode
@@ -78,7 +78,7 @@ class KnownTarget(ConsumerGroupTargetAssignmentMemberValue):
     assignment: MemberAssignment
 
 
-class TargetRecord(PackedRecord):
+class TargetRecord(EncodedRecord):
     """A record of a target assignment, already encoded: a task makes many of them in steps."""
 
     __slots__ = ("assignment",)

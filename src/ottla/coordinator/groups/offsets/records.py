@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from ottla.coordinator.encoded_record import PackedRecord
+from ottla.coordinator.encoded_record import EncodedRecord
 from ottla.wire import codec
 from ottla.wire.errors import MalformedMessage
 from ottla.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
@@ -37,7 +37,7 @@ _TOPIC_ID_FIELD = b"\1\0\x10"
 _plain_bytes = _PLAIN.pack
 
 
-class OffsetRecord(PackedRecord):
+class OffsetRecord(EncodedRecord):
     """A commit or, without a value, its tombstone."""
 
     __slots__ = ("group_id", "partition", "topic")

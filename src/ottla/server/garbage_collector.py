@@ -14,26 +14,26 @@ import gc
 from ottla.ports import Clock
 
 FEW_OBJECTS = 3_000
-LOOKED_AT_MAX = 10_000
+COLLECTED_MAX = 10_000
 """Collecting this many objects takes some milliseconds, and 20 on a busy machine."""
 
 FULL_INTERVAL_S = 3600.0
 PATIENCE_S = 3600.0
 
 
-class Garbage:
-    """Call `look` regularly, and `set_aside` when there are very many live new objects."""
+class GarbageCollector:
+    """Call `collect` regularly, and `freeze` when there are very many live new objects."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._full_s = clock.monotonic()
 
-    def set_aside(self) -> None:
+    def freeze(self) -> None:
         """Freeze the objects created while the collector was off: it would visit them all next."""
         if gc.get_count()[0] > FEW_OBJECTS:
             gc.freeze()
 
-    def look(self, *, is_quiet: bool) -> None:
+    def collect(self, *, is_quiet: bool) -> None:
         """Collect the new objects, or all if a full collection is due."""
         if not gc.isenabled():
             return  # a long request keeps many objects for a moment
@@ -45,7 +45,7 @@ class Garbage:
             gc.freeze()
             return
         count = len(gc.get_objects())
-        if count > LOOKED_AT_MAX:
+        if count > COLLECTED_MAX:
             gc.freeze()
         elif count > FEW_OBJECTS:
             gc.collect()

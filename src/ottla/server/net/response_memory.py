@@ -47,7 +47,7 @@ class LoneRequest:
         self.is_answered = False  # not all of it has left
 
 
-class AnswerMemory:
+class ResponseMemory:
     """The budget shared by the large responses of all connections."""
 
     def __init__(self, limit_bytes: int) -> None:

@@ -9,25 +9,25 @@ from pathlib import Path
 
 import pytest
 
-from ottla.spark.pipeline import ship
+from ottla.spark.pipeline import executor_archive
 
 
 def test_the_archive_is_named_by_its_content_and_built_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ship, "PACKAGES", ("cramjam",))  # which does not change during the test
-    packed = ship.archive(tmp_path)
+    monkeypatch.setattr(executor_archive, "PACKAGES", ("cramjam",))  # which does not change during the test
+    packed = executor_archive.archive(tmp_path)
     made = packed.stat().st_mtime_ns
-    assert ship.archive(tmp_path) == packed
+    assert executor_archive.archive(tmp_path) == packed
     assert packed.stat().st_mtime_ns == made
     assert list(tmp_path.iterdir()) == [packed]
-    monkeypatch.setattr(ship, "PACKAGES", ("cramjam", "fastcrc"))
-    assert ship.archive(tmp_path) != packed
+    monkeypatch.setattr(executor_archive, "PACKAGES", ("cramjam", "fastcrc"))
+    assert executor_archive.archive(tmp_path) != packed
 
 
 def test_the_unpacked_archive_can_be_imported(tmp_path: Path) -> None:
-    packed = ship.archive(tmp_path / "cache")
-    assert ship.settings(packed)["spark.archives"] == f"{packed}#ottla_packages"
+    packed = executor_archive.archive(tmp_path / "cache")
+    assert executor_archive.settings(packed)["spark.archives"] == f"{packed}#ottla_packages"
     with zipfile.ZipFile(packed) as zipped:
         zipped.extractall(tmp_path / "ottla_packages")
     program = (

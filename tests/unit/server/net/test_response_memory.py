@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from ottla.server.net.answer_memory import SLOW_BYTES, AnswerMemory
+from ottla.server.net.response_memory import SLOW_BYTES, ResponseMemory
 
 
 class _Client:
@@ -31,7 +31,7 @@ def _run(main: Callable[[], None]) -> None:
 
 def test_one_answer_of_any_size_passes_the_limit_and_the_next_waits_for_it() -> None:
     def main() -> None:
-        memory = AnswerMemory(100)
+        memory = ResponseMemory(100)
         first, second, third = _Client(), _Client(), _Client()
         assert memory.take(first, 1000)
         assert not memory.take(second, 1)
@@ -45,7 +45,7 @@ def test_one_answer_of_any_size_passes_the_limit_and_the_next_waits_for_it() -> 
 
 def test_room_that_is_granted_is_taken_at_once_so_that_few_are_granted_it() -> None:
     def main() -> None:
-        memory = AnswerMemory(100)
+        memory = ResponseMemory(100)
         first = _Client()
         assert memory.take(first, 100)
         waiting = [_Client() for _ in range(5)]
@@ -59,7 +59,7 @@ def test_room_that_is_granted_is_taken_at_once_so_that_few_are_granted_it() -> N
 
 def test_hosts_get_room_in_turn_however_many_clients_of_one_of_them_wait() -> None:
     def main() -> None:
-        memory = AnswerMemory(100)
+        memory = ResponseMemory(100)
         first = _Client()
         assert memory.take(first, 100)
         crowd = [_Client("crowd") for _ in range(5)]
@@ -76,7 +76,7 @@ def test_hosts_get_room_in_turn_however_many_clients_of_one_of_them_wait() -> No
 
 def test_who_is_gone_neither_keeps_room_nor_gets_any() -> None:
     def main() -> None:
-        memory = AnswerMemory(100)
+        memory = ResponseMemory(100)
         first, gone, last = _Client(), _Client(), _Client()
         assert memory.take(first, 100)
         assert not memory.take(gone, 100)
@@ -92,7 +92,7 @@ def test_who_is_gone_neither_keeps_room_nor_gets_any() -> None:
 
 def test_who_takes_its_answer_too_slowly_loses_its_connection_once_others_wait() -> None:
     def main() -> None:
-        memory = AnswerMemory(100)
+        memory = ResponseMemory(100)
         slow, quick, new = _Client(), _Client(), _Client()
         for client in (slow, quick):
             assert memory.take(client, 50)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Literal
 
-from ottla.client.core.assignors.face import Assigned, Topics, in_order, racks_matter
-from ottla.client.core.assignors.order import text_order
+from ottla.client.core.assignors.interface import Assigned, Topics, in_order, racks_matter
+from ottla.client.core.assignors.java_order import text_order
 from ottla.client.core.metadata import ClusterView
 from ottla.client.core.subscription import MemberSubscription
 from ottla.client.values import TopicPartition

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 _T = TypeVar("_T")
 
 
-class History(Generic[_T]):
+class LogHistory(Generic[_T]):
     """Values in the order of their offsets, after an initial value."""
 
     def __init__(self, initial: _T) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from ottla.client.core.assignors.order import texts_in_hash_order
+from ottla.client.core.assignors.java_order import texts_in_hash_order
 from ottla.client.core.metadata import ClusterView
 from ottla.client.core.subscription import MemberSubscription
 from ottla.client.values import TopicPartition

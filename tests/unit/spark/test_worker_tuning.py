@@ -13,7 +13,7 @@ import ottla
 
 TOLD = """
 import gc
-from ottla.spark.worker import tune
+from ottla.spark.worker_tuning import tune
 tune()
 frozen = gc.get_freeze_count()
 tune()

@@ -38,33 +38,33 @@ class At(Enum):
     STOP_TIME = "stop at a time"
 
 
-class BadPlace(ValueError):
+class InvalidPosition(ValueError):
     """An invalid position; the message has no full stop."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Position:
     """A position in a partition: `number` is an offset, a count or a time in ms."""
 
     at: At
     number: int = 0
 
 
-def parse_place(text: str, now_ms: int) -> Place:
+def parse_place(text: str, now_ms: int) -> Position:
     """Parse the value of -o."""
     word = text.strip()
     if word.lower() in _WORDS:
-        return Place(At[_WORDS[word.lower()]])
+        return Position(At[_WORDS[word.lower()]])
     if word.startswith(("e@", "s@", "@")):
         mark, _, time = word.partition("@")
-        return Place(At.STOP_TIME if mark == "e" else At.TIME, parse_time(time, now_ms))
+        return Position(At.STOP_TIME if mark == "e" else At.TIME, parse_time(time, now_ms))
     digits = word[1:] if word[:1] in ("-", "+") else word
     if not (digits.isascii() and digits.isdigit()) or int(digits) > _OFFSET_MAX:
-        raise BadPlace(
+        raise InvalidPosition(
             f"{text!r:.60} is not an offset. Use beginning, end, a number, -100 for the last 100, or "
             "@2026-01-01T00:00 for a time"
         )
-    return Place(At.BEFORE_END if word.startswith("-") else At.OFFSET, int(digits))
+    return Position(At.BEFORE_END if word.startswith("-") else At.OFFSET, int(digits))
 
 
 def parse_time(text: str, now_ms: int) -> int:
@@ -81,7 +81,7 @@ def parse_time(text: str, now_ms: int) -> int:
         zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
         return max(round(zoned.timestamp() * 1000), 0)
     except (ValueError, OverflowError, OSError) as error:
-        raise BadPlace(
+        raise InvalidPosition(
             f"{text!r:.60} is not a time. Use 2026-01-31, 2026-01-31T12:00 (UTC), 2026-01-31T12:00+02:00, "
             "-15m or milliseconds since 1970"
         ) from error
@@ -93,9 +93,9 @@ def parse_partitions(texts: list[str]) -> list[int]:
     for word in (word.strip() for text in texts for word in text.split(",")):
         first, dash, last = word.partition("-")
         if not all(one.isascii() and one.isdigit() and len(one) <= 10 for one in (first, last or first)):
-            raise BadPlace(f"{word!r:.60} is not a partition. Use numbers, such as 0 or 0,2 or 3-5")
+            raise InvalidPosition(f"{word!r:.60} is not a partition. Use numbers, such as 0 or 0,2 or 3-5")
         low, high = int(first), int(last or first)
         if high < low or high - low > 100_000 or (dash and not last):
-            raise BadPlace(f"{word!r:.60} is not a range of partitions. Use numbers, such as 3-5")
+            raise InvalidPosition(f"{word!r:.60} is not a range of partitions. Use numbers, such as 3-5")
         found += range(low, high + 1)
     return list(dict.fromkeys(found))

@@ -1,6 +1,6 @@
 """Room on the disk for the metadata log. A full disk is no failure: writes take blocks of the reserve.
 
-Once the reserve is used up, the log rejects changes, and the write that found no room is retried.
+Once the reserve is used up, the log rejects changes, and the write that found no space is retried.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ RETRY_SECONDS = 0.5
 """After how long a write that failed on a full disk is retried."""
 
 
-class DiskRoom:
+class DiskSpace:
     def __init__(self, reserve: Reserve) -> None:
         self.reserve = reserve
-        self.is_lacking = False  # the last write failed for lack of room, and is retried
+        self.is_lacking = False  # the last write failed for lack of space, and is retried
 
     @property
     def is_full(self) -> bool:
-        """Whether the log uses its reserve or waits for room: write only what is necessary."""
+        """Whether the log uses its reserve or waits for space: write only what is necessary."""
         return self.is_lacking or not self.reserve.is_whole
 
     async def wait(self, error: Exception) -> None:

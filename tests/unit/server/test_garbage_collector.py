@@ -10,7 +10,13 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.host import HostClock
-from ottla.server.garbage import FEW_OBJECTS, FULL_INTERVAL_S, LOOKED_AT_MAX, PATIENCE_S, Garbage
+from ottla.server.garbage_collector import (
+    COLLECTED_MAX,
+    FEW_OBJECTS,
+    FULL_INTERVAL_S,
+    PATIENCE_S,
+    GarbageCollector,
+)
 from ottla.server.net.step_runner import CollectionPause
 
 
@@ -49,7 +55,7 @@ def looked_at() -> Iterator[list[int]]:
 
 
 def test_objects_that_were_looked_at_are_not_looked_at_again(looked_at: list[int]) -> None:
-    garbage = Garbage(Clock())
+    garbage = GarbageCollector(Clock())
     kept: list[list[int]] = []
     dropped = []
     for _ in range(5):
@@ -57,51 +63,51 @@ def test_objects_that_were_looked_at_are_not_looked_at_again(looked_at: list[int
         cycle = Cycle()
         dropped.append(weakref.ref(cycle))
         del cycle
-        garbage.look(is_quiet=False)
+        garbage.collect(is_quiet=False)
     assert len(looked_at) == 5
-    assert max(looked_at) < LOOKED_AT_MAX
+    assert max(looked_at) < COLLECTED_MAX
     assert [one() for one in dropped] == [None] * 5
 
 
 def test_few_new_objects_are_not_worth_a_look(looked_at: list[int]) -> None:
     kept = [[0] for _ in range(FEW_OBJECTS // 2)]
-    Garbage(Clock()).look(is_quiet=True)
+    GarbageCollector(Clock()).collect(is_quiet=True)
     assert kept
     assert not looked_at
 
 
-def test_a_burst_of_objects_is_set_aside_and_garbage_in_it_is_found_once_an_hour(
+def test_a_burst_of_objects_is_frozen_and_garbage_in_it_is_found_once_an_hour(
     looked_at: list[int],
 ) -> None:
     clock = Clock()
-    garbage = Garbage(clock)
-    kept = [[0] for _ in range(10 * LOOKED_AT_MAX)]
+    garbage = GarbageCollector(clock)
+    kept = [[0] for _ in range(10 * COLLECTED_MAX)]
     cycle = Cycle()
     dropped = weakref.ref(cycle)
     del cycle
-    garbage.look(is_quiet=False)
+    garbage.collect(is_quiet=False)
     assert not looked_at
     assert len(gc.get_objects()) < FEW_OBJECTS
     clock.now_s = FULL_INTERVAL_S
-    garbage.look(is_quiet=False)
+    garbage.collect(is_quiet=False)
     assert dropped() is not None, "a busy node waits for a quiet second"
-    garbage.look(is_quiet=True)
+    garbage.collect(is_quiet=True)
     assert dropped() is None
     assert len(looked_at) == 1
-    garbage.look(is_quiet=True)
+    garbage.collect(is_quiet=True)
     assert len(looked_at) == 1
     assert kept
 
 
 def test_a_node_that_is_never_quiet_looks_at_everything_too(looked_at: list[int]) -> None:
     clock = Clock()
-    garbage = Garbage(clock)
+    garbage = GarbageCollector(clock)
     cycle = Cycle()
     dropped = weakref.ref(cycle)
     del cycle
     gc.freeze()
     clock.now_s = FULL_INTERVAL_S + PATIENCE_S
-    garbage.look(is_quiet=False)
+    garbage.collect(is_quiet=False)
     assert dropped() is None
 
 
@@ -113,9 +119,9 @@ def test_the_objects_of_a_long_request_are_not_looked_at(
 
     async def main() -> None:
         pause = CollectionPause()
-        pause.set_aside = Garbage(Clock()).set_aside
+        pause.freeze = GarbageCollector(Clock()).freeze
         pause.begin()
-        kept = [[0] for _ in range(10 * LOOKED_AT_MAX)]
+        kept = [[0] for _ in range(10 * COLLECTED_MAX)]
         if pause_s:
             pause.end()
         while not gc.isenabled():
@@ -124,4 +130,4 @@ def test_the_objects_of_a_long_request_are_not_looked_at(
         assert kept
 
     asyncio.run(main())
-    assert max(looked_at) < LOOKED_AT_MAX
+    assert max(looked_at) < COLLECTED_MAX

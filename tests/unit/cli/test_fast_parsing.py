@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.main import get_command
 
-from ottla.cli.quick import make_quick
+from ottla.cli.fast_parsing import make_quick
 
 
 class Colour(StrEnum):

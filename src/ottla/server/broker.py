@@ -1,5 +1,6 @@
-"""The parts of a node, by name, as the handlers use them. `node.py` wires them; each part contains its own
-rules.
+"""The parts of a node, by name. `node.py` wires them; each part contains its own rules.
+
+Only dispatch takes a `Broker`, and hands it to the handlers. Other code declares what it needs (`parts.py`).
 """
 
 from __future__ import annotations

@@ -1,13 +1,18 @@
 """The parts of a node as interfaces of one member each.
 
-A handler or helper declares a protocol of the parts that it uses, and takes an object that has them:
+A handler, helper or class declares a protocol of the parts that it uses, and takes an object that has them:
 
     class Parts(HasImage, HasPartitions, Protocol):
         ...
 
-`Broker` (`broker.py`) has all of them. A test makes an object with exactly the declared ones. Code that needs
-one part takes that part itself, and not an object that has it; the exception is `config`, which is replaced
-when dynamic settings change.
+    def handle(parts: Parts, request: ..., context: RequestContext) -> ...:
+
+- `Broker` (`broker.py`) has all parts. Dispatch calls handlers with it; mypy checks that it has what each of
+  them declares. A test makes an object with exactly the declared parts.
+- A helper that needs one part takes that part itself: `decide(parts.quorum, ...)`. Exceptions are `config`,
+  which is replaced when dynamic settings change, and parts that are made when they are first used.
+- A handler takes an object even if it needs one part (`parts: HasQuorum`) or none (`_parts: object`).
+- A protocol may inherit from that of a called helper: `class Parts(CreationParts, HasImage, Protocol)`.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 if TYPE_CHECKING:
     from ottla.config import BrokerConfig
     from ottla.controller.image import ClusterImage
+    from ottla.coordinator.slices import Slices
     from ottla.failures import Failures
     from ottla.log.directories.log_directories import LogDirectories
     from ottla.ports import Clock, Disk, Network, Random
@@ -67,6 +73,13 @@ class HasQuorum(Protocol):
     def quorum(self) -> MetadataQuorum: ...
 
 
+class HasAppliedOffset(Protocol):
+    """Up to where in the metadata log this node has done what it says."""
+
+    @property
+    def applied_offset(self) -> int: ...
+
+
 class HasPartitions(Protocol):
     """The partitions that this node hosts."""
 
@@ -111,6 +124,13 @@ class HasStepRunner(Protocol):
 
     @property
     def step_runner(self) -> StepRunner: ...
+
+
+class HasSlices(Protocol):
+    """Runs long work of the coordinators and of the reconciler in slices of the event loop."""
+
+    @property
+    def slices(self) -> Slices: ...
 
 
 class HasBatchWorker(Protocol):

@@ -7,7 +7,7 @@ connects them to the node's partitions, configuration and metadata.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.config import ResourceType
 from ottla.coordinator.active_shard import HostedPartition
@@ -17,15 +17,25 @@ from ottla.coordinator.records import kinds_of
 from ottla.coordinator.result import Caller
 from ottla.coordinator.runtime import Coordinator
 from ottla.records.batch import Codec
-from ottla.server.broker import GROUPS_TOPIC, Broker
+from ottla.server.broker import GROUPS_TOPIC
 from ottla.server.coordinators.requests import CoordinatorRequests
-from ottla.server.replicas.partition import flush_soon
+from ottla.server.parts import HasClock, HasConfig, HasImage, HasRandom, HasSlices
+from ottla.server.replicas.partition import FlushingParts, flush_soon
 from ottla.wire.messages import group_records
 
 if TYPE_CHECKING:
     from ottla.controller.image import ClusterImage
     from ottla.controller.image_delta import ImageDelta
     from ottla.server.net.dispatch import RequestContext
+    from ottla.server.replicas.partition import Partitions
+
+
+class Parts(FlushingParts, HasConfig, HasImage, HasClock, HasRandom, HasSlices, Protocol):
+    """The parts of a node that `GroupCoordinator` uses."""
+
+
+class PartitionCountParts(HasConfig, HasImage, Protocol):
+    """The parts of a node that `internal_partition_count` looks in."""
 
 
 def caller_of(context: RequestContext) -> Caller:
@@ -35,23 +45,23 @@ def caller_of(context: RequestContext) -> Caller:
 class GroupCoordinator:
     """The group coordinator of this node."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
         self._settings = self._read_settings()
         self.coordinator = Coordinator(
             topic=GROUPS_TOPIC,
             partition_count=lambda: internal_partition_count(
-                broker, GROUPS_TOPIC, "offsets.topic.num.partitions"
+                parts, GROUPS_TOPIC, "offsets.topic.num.partitions"
             ),
-            hosted=lambda: hosted_partitions(broker, GROUPS_TOPIC),
+            hosted=lambda: hosted_partitions(parts.partitions, GROUPS_TOPIC),
             new_shard=self._new_shard,
             kinds=kinds_of(group_records),
-            clock=broker.clock,
-            slices=broker.slices,
-            write_timeout_ms=broker.config.int_of("offsets.commit.timeout.ms"),
-            flush=lambda partition: flush_soon(broker, partition.topic, partition.index),
+            clock=parts.clock,
+            slices=parts.slices,
+            write_timeout_ms=parts.config.int_of("offsets.commit.timeout.ms"),
+            flush=lambda partition: flush_soon(parts, partition.topic, partition.index),
             run_effect=_no_effects,
-            codec=Codec(broker.config.int_of("offsets.topic.compression.codec")),
+            codec=Codec(parts.config.int_of("offsets.topic.compression.codec")),
         )
         self.requests = CoordinatorRequests(self.coordinator)
 
@@ -69,32 +79,32 @@ class GroupCoordinator:
         self.coordinator.close()
 
     def _new_shard(self, index: int) -> GroupShard:
-        broker = self._broker
+        parts = self._parts
         return GroupShard(
             index=index,
-            image=broker.image,
-            clock=broker.clock,
-            random=broker.random,
+            image=parts.image,
+            clock=parts.clock,
+            random=parts.random,
             settings=self._settings,
         )
 
     def _read_settings(self) -> GroupSettings:
         texts: Mapping[str, Mapping[str, str]] = {
             name: values
-            for (kind, name), values in self._broker.image.configs.items()
+            for (kind, name), values in self._parts.image.configs.items()
             if kind == ResourceType.GROUP
         }
-        return GroupSettings(self._broker.config, texts)
+        return GroupSettings(self._parts.config, texts)
 
 
-def internal_partition_count(broker: Broker, topic: str, setting: str) -> int:
+def internal_partition_count(parts: PartitionCountParts, topic: str, setting: str) -> int:
     """The partition count of an internal topic, or the one that it will be created with."""
-    known = broker.image.topics_by_name.get(topic)
-    return len(known.partitions) if known is not None else broker.config.int_of(setting)
+    known = parts.image.topics_by_name.get(topic)
+    return len(known.partitions) if known is not None else parts.config.int_of(setting)
 
 
-def hosted_partitions(broker: Broker, topic: str) -> list[HostedPartition]:
-    return list(broker.partitions.by_name.get(topic, {}).values())
+def hosted_partitions(partitions: Partitions, topic: str) -> list[HostedPartition]:
+    return list(partitions.by_name.get(topic, {}).values())
 
 
 def _no_effects(_index: int, effect: Any) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from ottla.coordinator.runtime import Coordinator
 from ottla.coordinator.transactions.markers import (
@@ -24,9 +25,10 @@ from ottla.coordinator.transactions.markers import (
 )
 from ottla.coordinator.transactions.shard import TransactionShard
 from ottla.coordinator.transactions.states import TopicPartition
-from ottla.server.broker import TRANSACTIONS_TOPIC, Broker
-from ottla.server.coordinators.marker_writer import write_marker
+from ottla.server.broker import TRANSACTIONS_TOPIC
+from ottla.server.coordinators.marker_writer import MarkerParts, write_marker
 from ottla.server.net.step_runner import finished
+from ottla.server.parts import HasImage, HasNodeId
 from ottla.server.peers.broker_channels import BrokerChannels, BrokerUnknown
 from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import CoordinatorLoadInProgress, KafkaError, NotCoordinator, RequestTimedOut
@@ -38,17 +40,21 @@ NO_LEADER = -1
 logger = logging.getLogger("ottla.coordinator.transactions")
 
 
+class TargetParts(MarkerParts, HasNodeId, HasImage, Protocol):
+    """The parts of a node that `MarkerTargets` uses."""
+
+
 class MarkerTargets:
     """The leaders of partitions, as this node knows them, and how a marker gets there."""
 
-    def __init__(self, broker: Broker, links: BrokerChannels | None) -> None:
-        self.node_id = broker.node_id
-        self._broker = broker
+    def __init__(self, parts: TargetParts, links: BrokerChannels | None) -> None:
+        self.node_id = parts.node_id
+        self._parts = parts
         self._links = links
 
     def leader_of(self, topic: str, index: int) -> int | None:
         """The broker that leads a partition; NO_LEADER; or None where there is no such partition."""
-        registration = self._broker.image.partition(topic, index)
+        registration = self._parts.image.partition(topic, index)
         if registration is None:
             return None
         leader: int = registration.leader
@@ -56,12 +62,12 @@ class MarkerTargets:
 
     def is_coordinator(self, index: int, coordinator_epoch: int) -> bool:
         """Whether this node still leads partition `index` of the transaction topic in that epoch."""
-        partition = self._broker.partitions.get(TRANSACTIONS_TOPIC, index)
+        partition = self._parts.partitions.get(TRANSACTIONS_TOPIC, index)
         return partition is not None and partition.is_leader and partition.leader_epoch == coordinator_epoch
 
     def write(self, marker: WritableMarker) -> Outcomes | PendingResponse:
         """Append a marker to partitions that this node leads."""
-        return finished(write_marker(self._broker, marker))
+        return finished(write_marker(self._parts, marker))
 
     async def send(self, broker_id: int, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         """Have another broker append markers. OSError or KafkaError: it did not respond."""

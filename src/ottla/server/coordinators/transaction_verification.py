@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ottla.coordinator.result import Result
 from ottla.coordinator.runtime import client_error
@@ -19,6 +19,7 @@ from ottla.coordinator.transactions.shard import TransactionShard
 from ottla.coordinator.transactions.states import TopicPartition, by_topic
 from ottla.log.producer_state import VerificationGuard
 from ottla.server.broker import TRANSACTIONS_TOPIC
+from ottla.server.parts import HasClock, HasConfig, HasImage, HasNodeId, HasPartitions
 from ottla.server.replicas.partition import hosted_partition
 from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import (
@@ -36,7 +37,6 @@ from ottla.wire.errors import (
 from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
     from ottla.server.coordinators.transactions import TransactionCoordinator
 
 _R = TypeVar("_R")
@@ -44,6 +44,10 @@ _R = TypeVar("_R")
 Refusals = Mapping[TopicPartition, KafkaError]
 Guards = Mapping[TopicPartition, VerificationGuard]
 Verified = tuple[Refusals, Guards]
+
+
+class VerificationParts(HasNodeId, HasConfig, HasImage, HasPartitions, HasClock, Protocol):
+    """The parts of a node that `Verification` uses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +65,8 @@ class Writing:
 class Verification:
     """Asks the coordinator, on this node or another one."""
 
-    def __init__(self, broker: Broker, transactions: TransactionCoordinator) -> None:
-        self._broker = broker
+    def __init__(self, parts: VerificationParts, transactions: TransactionCoordinator) -> None:
+        self._parts = parts
         self._transactions = transactions
         self._queues: dict[str, deque[Callable[[], None]]] = {}
         self._questions: set[asyncio.Task[None]] = set()
@@ -73,7 +77,7 @@ class Verification:
         The outcome contains an error for each partition that may not, and for the others the verification
         that the log checks.
         """
-        if not writing.adds and not self._broker.config.bool_of("transaction.partition.verification.enable"):
+        if not writing.adds and not self._parts.config.bool_of("transaction.partition.verification.enable"):
             return {}, {}
         queue = self._queues.get(writing.transactional_id)
         if queue is not None:  # an earlier write may be to the same partitions
@@ -96,7 +100,7 @@ class Verification:
         guards: dict[TopicPartition, VerificationGuard] = {}
         for key, sequence in writing.sequences.items():
             try:
-                log = hosted_partition(self._broker, *key).leader_log()
+                log = hosted_partition(self._parts, *key).leader_log()
                 guard = log.start_transaction_verification(
                     writing.producer_id, sequence, writing.producer_epoch, supports_epoch_bump=writing.adds
                 )
@@ -108,11 +112,11 @@ class Verification:
         return refusals, guards
 
     def _deadline(self) -> float:
-        config = self._broker.config
+        config = self._parts.config
         longest_ms = min(
             config.int_of("add.partitions.to.txn.retry.backoff.max.ms"), config.int_of("request.timeout.ms")
         )
-        return self._broker.clock.monotonic() + longest_ms / 1000
+        return self._parts.clock.monotonic() + longest_ms / 1000
 
     def _ask(
         self,
@@ -124,9 +128,9 @@ class Verification:
     ) -> None:
         def answered(errors: Mapping[TopicPartition, KafkaError]) -> None:
             is_completing = any(isinstance(error, ConcurrentTransactions) for error in errors.values())
-            if writing.adds and is_completing and self._broker.clock.monotonic() < deadline:
+            if writing.adds and is_completing and self._parts.clock.monotonic() < deadline:
                 # The previous transaction completes in a moment; a retry of the producer would take longer.
-                delay_ms = self._broker.config.int_of("add.partitions.to.txn.retry.backoff.ms")
+                delay_ms = self._parts.config.int_of("add.partitions.to.txn.retry.backoff.ms")
                 asyncio.get_running_loop().call_later(
                     delay_ms / 1000, self._ask_again, writing, deadline, pending
                 )
@@ -160,9 +164,9 @@ class Verification:
         self, writing: Writing, partitions: frozenset[TopicPartition], answered: Callable[[Refusals], None]
     ) -> None:
         index = self._transactions.coordinator.partition_for(writing.transactional_id)
-        registration = self._broker.image.partition(TRANSACTIONS_TOPIC, index)
+        registration = self._parts.image.partition(TRANSACTIONS_TOPIC, index)
         leader = -1 if registration is None else registration.leader
-        if leader == self._broker.node_id:
+        if leader == self._parts.node_id:
             self._ask_here(index, writing, partitions, answered)
         elif leader < 0 or self._transactions.links is None:
             error = CoordinatorNotAvailable("The transaction coordinator is not available.")

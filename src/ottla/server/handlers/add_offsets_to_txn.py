@@ -6,7 +6,7 @@ gets INVALID_PRODUCER_EPOCH. Producers of protocol 2 do not send this: TxnOffset
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.coordinator.partitioning import partition_for
 from ottla.coordinator.result import Result
@@ -14,13 +14,13 @@ from ottla.server.broker import GROUPS_TOPIC
 from ottla.server.coordinators.groups import internal_partition_count
 from ottla.server.handlers.transaction_common import fenced_code
 from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.parts import HasConfig, HasImage, HasTransactions
 from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:
     from ottla.coordinator.transactions.shard import TransactionShard
-    from ottla.server.broker import Broker
     from ottla.waiting.pending_response import PendingResponse
 
 KEY = 25
@@ -28,12 +28,16 @@ KEY = 25
 _KNOWS_FENCED_FROM = 2
 
 
+class Parts(HasConfig, HasImage, HasTransactions, Protocol):
+    """The parts of a node that AddOffsetsToTxn needs."""
+
+
 def handle(
-    broker: Broker, request: AddOffsetsToTxnRequest, context: RequestContext
+    parts: Parts, request: AddOffsetsToTxnRequest, context: RequestContext
 ) -> AddOffsetsToTxnResponse | PendingResponse:
     if not request.transactional_id:
         return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
-    count = internal_partition_count(broker, GROUPS_TOPIC, "offsets.topic.num.partitions")
+    count = internal_partition_count(parts, GROUPS_TOPIC, "offsets.topic.num.partitions")
     partition = (GROUPS_TOPIC, partition_for(request.group_id, count))
 
     def decide(shard: TransactionShard, _pending: PendingResponse) -> Result[AddOffsetsToTxnResponse]:
@@ -49,7 +53,7 @@ def handle(
         )
         return result
 
-    return broker.transactions.requests.ask(
+    return parts.transactions.requests.ask(
         request.transactional_id,
         decide,
         lambda error: AddOffsetsToTxnResponse(

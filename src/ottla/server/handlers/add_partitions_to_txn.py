@@ -9,7 +9,7 @@ get OPERATION_NOT_ATTEMPTED. Before v2, a fenced producer gets INVALID_PRODUCER_
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.coordinator.result import Result
 from ottla.coordinator.transactions.states import TopicPartition
@@ -17,13 +17,14 @@ from ottla.server.broker import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.server.handlers.transaction_common import ADDING_VERSION, fenced_code
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps, distinct
+from ottla.server.parts import HasImage, HasTransactions
 from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 
 if TYPE_CHECKING:
+    from ottla.controller.image import ClusterImage
     from ottla.coordinator.transactions.shard import TransactionShard
-    from ottla.server.broker import Broker
     from ottla.server.coordinators.requests import CoordinatorRequest
     from ottla.waiting.pending_response import PendingResponse
 
@@ -38,8 +39,12 @@ _Outcome = AddPartitionsToTxnResponse.AddPartitionsToTxnResult
 _Codes = Mapping[TopicPartition, ErrorCode]
 
 
+class Parts(HasImage, HasTransactions, Protocol):
+    """The parts of a node that AddPartitionsToTxn needs."""
+
+
 def handle(
-    broker: Broker, request: AddPartitionsToTxnRequest, context: RequestContext
+    parts: Parts, request: AddPartitionsToTxnRequest, context: RequestContext
 ) -> Steps[AddPartitionsToTxnResponse | Steps[AddPartitionsToTxnResponse] | PendingResponse]:
     version = context.version
     if version < _BROKERS_FROM:
@@ -57,7 +62,7 @@ def handle(
     questions: list[CoordinatorRequest[TransactionShard, tuple[_Transaction, _Codes]]] = []
     for transaction in asked:
         partitions = yield from distinct(list(_partitions(transaction)))
-        refusal = yield from _refusal(broker, transaction, partitions, version)
+        refusal = yield from _refusal(parts.image, transaction, partitions, version)
         if refusal is None:
             questions.append(_question(transaction, frozenset(partitions), version))
         else:
@@ -74,7 +79,7 @@ def handle(
 
     if not questions:
         return (yield from join([]))
-    return (yield from broker.transactions.requests.ask_many(questions, join))
+    return (yield from parts.transactions.requests.ask_many(questions, join))
 
 
 def _question(
@@ -100,7 +105,7 @@ def _question(
 
 
 def _refusal(
-    broker: Broker, transaction: _Transaction, partitions: Iterable[TopicPartition], version: int
+    image: ClusterImage, transaction: _Transaction, partitions: Iterable[TopicPartition], version: int
 ) -> Steps[_Codes | None]:
     """Why the coordinator need not be asked."""
     codes: dict[TopicPartition, ErrorCode] = {}
@@ -108,7 +113,7 @@ def _refusal(
         yield
         if version < _BROKERS_FROM and topic in _INTERNAL:
             codes[topic, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif broker.image.partition(topic, index) is None:
+        elif image.partition(topic, index) is None:
             codes[topic, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if codes:
         return {one: codes.get(one, ErrorCode.OPERATION_NOT_ATTEMPTED) for one in partitions}

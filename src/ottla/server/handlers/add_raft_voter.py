@@ -17,16 +17,16 @@ from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.handlers.quorum_requests import VoterParts
 
 KEY = 80
 
 
 async def handle(
-    broker: Broker, request: AddRaftVoterRequest, context: RequestContext
+    parts: VoterParts, request: AddRaftVoterRequest, context: RequestContext
 ) -> AddRaftVoterResponse:
     try:
-        changes, key = change_asked_for(broker, request, "Add")
+        changes, key = change_asked_for(parts, request, "Add")
         voter = Voter(key, tuple(VoterEndpoint(one.name, one.host, one.port) for one in request.listeners))
         wants_commit = request.ack_when_committed if context.version >= 1 else True
         await changes.add(voter, wants_commit=wants_commit, timeout_ms=request.timeout_ms)

@@ -14,16 +14,18 @@ from ottla.wire.errors import KafkaError
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.parts import HasQuorum
 
 KEY = 67
 
 
 async def handle(
-    broker: Broker, request: AllocateProducerIdsRequest, context: RequestContext
+    parts: HasQuorum, request: AllocateProducerIdsRequest, context: RequestContext
 ) -> AllocateProducerIdsResponse:
     try:
-        response: AllocateProducerIdsResponse = await decide(broker, decision_for(request, context.version))
+        response: AllocateProducerIdsResponse = await decide(
+            parts.quorum, decision_for(request, context.version)
+        )
     except KafkaError as error:
         return AllocateProducerIdsResponse(error_code=error.code)
     return response

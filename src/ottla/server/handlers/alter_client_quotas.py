@@ -6,29 +6,33 @@ Sets and removes quotas of users, client ids and addresses. Each entity succeeds
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ottla.controller.quotas import change_quotas, quotas_answered, read_quotas
 from ottla.server.handlers.common import decide
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
+from ottla.server.parts import HasQuorum, HasStepRunner
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
-
-if TYPE_CHECKING:
-    from ottla.server.broker import Broker
 
 KEY = 49
 
 _Entity = AlterClientQuotasResponse.EntityData
 
 
+class Parts(HasQuorum, HasStepRunner, Protocol):
+    """The parts of a node that AlterClientQuotas needs."""
+
+
 async def handle(
-    broker: Broker, request: AlterClientQuotasRequest, context: RequestContext
+    parts: Parts, request: AlterClientQuotasRequest, context: RequestContext
 ) -> AlterClientQuotasResponse:
-    run = broker.step_runner.run
+    run = parts.step_runner.run
     wanted = await run(read_quotas(request))
-    await decide(broker, lambda state: change_quotas(state, wanted, validate_only=request.validate_only))
+    await decide(
+        parts.quorum, lambda state: change_quotas(state, wanted, validate_only=request.validate_only)
+    )
     return await run(quotas_answered(wanted))
 
 

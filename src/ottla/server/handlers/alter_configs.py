@@ -6,7 +6,7 @@ new ones use IncrementalAlterConfigs, whose checks apply here too. Loggers canno
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla import config as configs
 from ottla.config import Operation, ResourceType
@@ -15,11 +15,12 @@ from ottla.server.handlers.common import RESOURCES_PER_DECISION, decide_or_forwa
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps, made_of
 from ottla.server.net.step_runner import freed
+from ottla.server.parts import HasConfig, HasQuorum, HasStepRunner
 from ottla.wire.errors import KafkaError, NotController
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.metadata.metadata_quorum import MetadataQuorum
 
 KEY = 33
 
@@ -27,16 +28,18 @@ _Resource = AlterConfigsRequest.AlterConfigsResource
 _Response = AlterConfigsResponse.AlterConfigsResourceResponse
 
 
-async def handle(
-    broker: Broker, request: AlterConfigsRequest, context: RequestContext
-) -> AlterConfigsResponse:
-    if is_controller_listener(broker, context):
+class Parts(HasConfig, HasQuorum, HasStepRunner, Protocol):
+    """The parts of a node that AlterConfigs needs."""
+
+
+async def handle(parts: Parts, request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
+    if is_controller_listener(parts, context):
         return AlterConfigsResponse(
-            responses=await _decided(broker, context, request.resources, request.validate_only)
+            responses=await _decided(parts.quorum, context, request.resources, request.validate_only)
         )
-    errors = await broker.step_runner.run(_faults(broker, request))
+    errors = await parts.step_runner.run(_faults(parts, request))
     rest = [resource for index, resource in enumerate(request.resources) if index not in errors]
-    decided = await _decided(broker, context, rest, request.validate_only)
+    decided = await _decided(parts.quorum, context, rest, request.validate_only)
     by_key = {(one.resource_type, one.resource_name): one for one in decided}
 
     def answer(place: tuple[int, _Resource]) -> _Response:
@@ -46,11 +49,11 @@ async def handle(
         return by_key[resource.resource_type, resource.resource_name]
 
     return AlterConfigsResponse(
-        responses=await broker.step_runner.run(made_of(enumerate(request.resources), answer))
+        responses=await parts.step_runner.run(made_of(enumerate(request.resources), answer))
     )
 
 
-def _faults(broker: Broker, request: AlterConfigsRequest) -> Steps[dict[int, KafkaError]]:
+def _faults(parts: HasConfig, request: AlterConfigsRequest) -> Steps[dict[int, KafkaError]]:
     """The errors that this broker finds in resources, by their position."""
     facts = yield from made_of(request.resources, _facts)
     errors = yield from configs.check_request(facts, incremental=False)
@@ -58,38 +61,38 @@ def _faults(broker: Broker, request: AlterConfigsRequest) -> Steps[dict[int, Kaf
     for index, resource in enumerate(request.resources):
         try:
             if index not in errors:
-                _check(broker, resource)
+                _check(parts, resource)
         except KafkaError as error:
             errors[index] = error.with_traceback(None)  # which would make it garbage in a cycle
         yield
     return errors
 
 
-def _check(broker: Broker, resource: _Resource) -> None:
+def _check(parts: HasConfig, resource: _Resource) -> None:
     if resource.resource_type == ResourceType.BROKER:
         texts = {one.name: one.value for one in resource.configs if one.value is not None}
-        configs.check_broker_settings(broker.config, resource.resource_name, texts)
+        configs.check_broker_settings(parts.config, resource.resource_name, texts)
 
 
 async def _decided(
-    broker: Broker, context: RequestContext, resources: list[_Resource], validate_only: bool
+    quorum: MetadataQuorum, context: RequestContext, resources: list[_Resource], validate_only: bool
 ) -> list[_Response]:
     """The controller's answers, to some resources at a time."""
     answers = []
     for first in range(0, len(resources), RESOURCES_PER_DECISION):
         answers += await _decided_part(
-            broker, context, resources[first : first + RESOURCES_PER_DECISION], validate_only
+            quorum, context, resources[first : first + RESOURCES_PER_DECISION], validate_only
         )
     return answers
 
 
 async def _decided_part(
-    broker: Broker, context: RequestContext, resources: list[_Resource], validate_only: bool
+    quorum: MetadataQuorum, context: RequestContext, resources: list[_Resource], validate_only: bool
 ) -> list[_Response]:
     request = AlterConfigsRequest(resources=resources, validate_only=validate_only)
     try:
         response = await decide_or_forward(
-            broker, request, context, lambda state: alter_configs(state, request)
+            quorum, request, context, lambda state: alter_configs(state, request)
         )
     except NotController:
         raise

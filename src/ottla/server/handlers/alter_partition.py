@@ -16,16 +16,16 @@ from ottla.wire.errors import KafkaError
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.parts import HasQuorum
 
 KEY = 56
 
 
 async def handle(
-    broker: Broker, request: AlterPartitionRequest, context: RequestContext
+    parts: HasQuorum, request: AlterPartitionRequest, context: RequestContext
 ) -> AlterPartitionResponse:
     try:
-        response: AlterPartitionResponse = await decide(broker, decision_for(request, context.version))
+        response: AlterPartitionResponse = await decide(parts.quorum, decision_for(request, context.version))
     except KafkaError as error:
         return AlterPartitionResponse(error_code=error.code)
     return response

@@ -7,31 +7,33 @@ succeeds or fails on its own. v1 can forbid a change of the replication factor.
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ottla.controller.reassignments import alter_partition_reassignments
 from ottla.server.handlers.common import decide_in_parts
 from ottla.server.handlers.offset_common import in_parts, rejoined
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
+from ottla.server.parts import HasClock, HasQuorum, HasStepRunner
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
 
-if TYPE_CHECKING:
-    from ottla.server.broker import Broker
-
 KEY = 45
 
 
+class Parts(HasQuorum, HasStepRunner, HasClock, Protocol):
+    """The parts of a node that AlterPartitionReassignments needs."""
+
+
 async def handle(
-    broker: Broker, request: AlterPartitionReassignmentsRequest, context: RequestContext
+    parts: Parts, request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> AlterPartitionReassignmentsResponse:
-    parts = await broker.step_runner.run(_parts(request))
+    pieces = await parts.step_runner.run(_parts(request))
     answers = await decide_in_parts(
-        broker, parts, alter_partition_reassignments, timeout_ms=request.timeout_ms
+        parts, pieces, alter_partition_reassignments, timeout_ms=request.timeout_ms
     )
     return _joined(answers)
 
@@ -40,12 +42,12 @@ def _parts(
     request: AlterPartitionReassignmentsRequest,
 ) -> Steps[list[AlterPartitionReassignmentsRequest]]:
     """Split a request with many partitions into several."""
-    parts = []
+    pieces = []
     for topics in (yield from in_parts(request.topics)):
         part = copy(request)
         part.topics = topics
-        parts.append(part)
-    return parts or [request]
+        pieces.append(part)
+    return pieces or [request]
 
 
 def _joined(answers: list[AlterPartitionReassignmentsResponse]) -> AlterPartitionReassignmentsResponse:

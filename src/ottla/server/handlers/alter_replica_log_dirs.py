@@ -9,15 +9,13 @@ INVALID_REPLICA_ASSIGNMENT.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
+from ottla.server.parts import HasDirectories, HasImage
 from ottla.wire.errors import ErrorCode, InvalidTopicException, KafkaError, ReplicaNotAvailable
 from ottla.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
-
-if TYPE_CHECKING:
-    from ottla.server.broker import Broker
 
 KEY = 34
 
@@ -32,15 +30,19 @@ _Partition = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
 logger = logging.getLogger("ottla.server.log_directories")
 
 
+class Parts(HasImage, HasDirectories, Protocol):
+    """The parts of a node that AlterReplicaLogDirs needs."""
+
+
 def handle(
-    broker: Broker, request: AlterReplicaLogDirsRequest, context: RequestContext
+    parts: Parts, request: AlterReplicaLogDirsRequest, context: RequestContext
 ) -> Steps[AlterReplicaLogDirsResponse]:
     results: dict[str, dict[int, ErrorCode]] = {}
     refused = 0
     for directory in request.dirs:
         for topic in directory.topics:
             for index in topic.partitions:
-                code = _move(broker, topic.name, index, directory.path, is_told=refused < REFUSALS_TOLD_MAX)
+                code = _move(parts, topic.name, index, directory.path, is_told=refused < REFUSALS_TOLD_MAX)
                 results.setdefault(topic.name, {})[index] = code
                 refused += code is not ErrorCode.NONE
                 yield
@@ -56,15 +58,15 @@ def handle(
     return response
 
 
-def _move(broker: Broker, topic: str, index: int, path: str, *, is_told: bool) -> ErrorCode:
+def _move(parts: Parts, topic: str, index: int, path: str, *, is_told: bool) -> ErrorCode:
     try:
         if len(f"{topic}-{index}") + _SUFFIX_LENGTH > FILE_NAME_LENGTH_MAX:
             raise InvalidTopicException(f"The topic name is too long for a move: {topic}")
-        broker.directories.move(topic, index, path)
+        parts.directories.move(topic, index, path)
     except KafkaError as error:
         if is_told:
             logger.warning("Failed to move %s-%d to %s: %s", topic, index, path, error)
-        if isinstance(error, ReplicaNotAvailable) and broker.image.partition(topic, index) is None:
+        if isinstance(error, ReplicaNotAvailable) and parts.image.partition(topic, index) is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return error.code
     return ErrorCode.NONE

@@ -15,45 +15,47 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ottla.controller.feature_levels import SERVED_FEATURES
 from ottla.server.handlers.common import is_controller_listener
 from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.parts import HasApiKeys, HasConfig, HasImage, HasQuorum
 from ottla.wire import apis
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-
-if TYPE_CHECKING:
-    from ottla.server.broker import Broker
 
 KEY = 18
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+class Parts(HasConfig, HasImage, HasQuorum, HasApiKeys, Protocol):
+    """The parts of a node that ApiVersions needs."""
+
+
+def handle(parts: Parts, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
     if context.version >= 3:
         name, version = request.client_software_name, request.client_software_version
         if _SOFTWARE.fullmatch(name) is None or _SOFTWARE.fullmatch(version) is None:
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.connection.client_software = (name, version)
     response = ApiVersionsResponse(
-        api_keys=_served(broker, for_controllers=is_controller_listener(broker, context))
+        api_keys=_served(parts, for_controllers=is_controller_listener(parts, context))
     )
     if context.version >= 3:
-        _add_features(broker, response, has_level_zero=context.version >= 4)
+        _add_features(parts, response, has_level_zero=context.version >= 4)
     return response
 
 
-def answer_unsupported(_broker: Broker) -> ApiVersionsResponse:
+def answer_unsupported(_parts: object) -> ApiVersionsResponse:
     """The v0 response to a client with a newer ApiVersions than ours."""
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_range(KEY, False)])
 
 
-def _served(broker: Broker, *, for_controllers: bool) -> list[ApiVersionsResponse.ApiVersion]:
-    keys = _controller_keys() if for_controllers else broker.api_keys
-    unstable = broker.config.bool_of("unstable.api.versions.enable")
+def _served(parts: Parts, *, for_controllers: bool) -> list[ApiVersionsResponse.ApiVersion]:
+    keys = _controller_keys() if for_controllers else parts.api_keys
+    unstable = parts.config.bool_of("unstable.api.versions.enable")
     return [_range(key, unstable) for key in keys]
 
 
@@ -72,21 +74,21 @@ def _range(key: int, unstable: bool) -> ApiVersionsResponse.ApiVersion:
     )
 
 
-def _add_features(broker: Broker, response: ApiVersionsResponse, *, has_level_zero: bool) -> None:
+def _add_features(parts: Parts, response: ApiVersionsResponse, *, has_level_zero: bool) -> None:
     response.supported_features = [
         ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
         for name, (lowest, highest) in SERVED_FEATURES.items()
         if highest > 0 and (has_level_zero or lowest > 0)
     ]
-    levels = dict(broker.image.features)
-    if broker.quorum.kraft_version > 0:
-        levels["kraft.version"] = broker.quorum.kraft_version
+    levels = dict(parts.image.features)
+    if parts.quorum.kraft_version > 0:
+        levels["kraft.version"] = parts.quorum.kraft_version
     response.finalized_features = [
         ApiVersionsResponse.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
         for name, level in levels.items()
         if level > 0 and name in SERVED_FEATURES
     ]
-    response.finalized_features_epoch = broker.image.offset
+    response.finalized_features_epoch = parts.image.offset
 
 
 API = Api(KEY, handle, answer_unsupported=answer_unsupported)

@@ -18,16 +18,18 @@ from ottla.wire.messages.assign_replicas_to_dirs import (
 )
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.parts import HasQuorum
 
 KEY = 73
 
 
 async def handle(
-    broker: Broker, request: AssignReplicasToDirsRequest, context: RequestContext
+    parts: HasQuorum, request: AssignReplicasToDirsRequest, context: RequestContext
 ) -> AssignReplicasToDirsResponse:
     try:
-        response: AssignReplicasToDirsResponse = await decide(broker, decision_for(request, context.version))
+        response: AssignReplicasToDirsResponse = await decide(
+            parts.quorum, decision_for(request, context.version)
+        )
     except KafkaError as error:
         return AssignReplicasToDirsResponse(error_code=error.code)
     return response

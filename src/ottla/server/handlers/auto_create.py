@@ -9,16 +9,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.controller.result import RECORDS_PER_REQUEST_MAX
 from ottla.server.net.long_requests import Steps
+from ottla.server.parts import HasBackground, HasConfig, HasQuorum, HasStepRunner, HasTopicsInCreation
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_topics import CreateTopicsRequest
 
 if TYPE_CHECKING:
     from ottla.config import BrokerConfig
-    from ottla.server.broker import Broker
 
 LET_THE_CONTROLLER_CHOOSE = -1
 
@@ -57,13 +57,17 @@ _MIN_ISR = {
 logger = logging.getLogger("ottla.server.auto_create")
 
 
-def create_in_background(broker: Broker, names: Iterable[str]) -> None:
+class CreationParts(HasConfig, HasQuorum, HasStepRunner, HasBackground, HasTopicsInCreation, Protocol):
+    """The parts of a node that `create_in_background` uses."""
+
+
+def create_in_background(parts: CreationParts, names: Iterable[str]) -> None:
     """Have the controller create topics; clients request their metadata again.
 
     A name whose creation is in progress is not requested again. The controller rejects more topics than its
     limit per request, so the request stays below it.
     """
-    under_way = broker.topics_in_creation
+    under_way = parts.topics_in_creation
     wanted = [name for name in dict.fromkeys(names) if name not in under_way]
     if len(wanted) + len(under_way) > RECORDS_PER_REQUEST_MAX:
         logger.warning(
@@ -71,16 +75,14 @@ def create_in_background(broker: Broker, names: Iterable[str]) -> None:
         )
     elif wanted:
         under_way.update(wanted)
-        task = broker.in_background(_create(broker, wanted))
+        task = parts.in_background(_create(parts, wanted))
         task.add_done_callback(lambda _done: under_way.difference_update(wanted))
 
 
-async def _create(broker: Broker, names: list[str]) -> None:
-    request = CreateTopicsRequest(
-        topics=await broker.step_runner.run(_creatable_topics(broker.config, names))
-    )
+async def _create(parts: CreationParts, names: list[str]) -> None:
+    request = CreateTopicsRequest(topics=await parts.step_runner.run(_creatable_topics(parts.config, names)))
     try:
-        response = await broker.quorum.ask(request, timeout_ms=broker.config.int_of("request.timeout.ms"))
+        response = await parts.quorum.ask(request, timeout_ms=parts.config.int_of("request.timeout.ms"))
     except KafkaError as error:
         logger.warning("Failed to auto-create topics %s: %s", ", ".join(names), error)
         return

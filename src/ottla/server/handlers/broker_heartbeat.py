@@ -17,16 +17,16 @@ from ottla.wire.errors import KafkaError
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.parts import HasQuorum
 
 KEY = 63
 
 
 async def handle(
-    broker: Broker, request: BrokerHeartbeatRequest, context: RequestContext
+    parts: HasQuorum, request: BrokerHeartbeatRequest, context: RequestContext
 ) -> BrokerHeartbeatResponse:
     try:
-        response: BrokerHeartbeatResponse = await decide(broker, decision_for(request, context.version))
+        response: BrokerHeartbeatResponse = await decide(parts.quorum, decision_for(request, context.version))
     except KafkaError as error:
         return BrokerHeartbeatResponse(error_code=error.code)
     return response

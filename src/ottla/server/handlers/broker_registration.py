@@ -16,16 +16,18 @@ from ottla.wire.errors import KafkaError
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.parts import HasQuorum
 
 KEY = 62
 
 
 async def handle(
-    broker: Broker, request: BrokerRegistrationRequest, context: RequestContext
+    parts: HasQuorum, request: BrokerRegistrationRequest, context: RequestContext
 ) -> BrokerRegistrationResponse:
     try:
-        response: BrokerRegistrationResponse = await decide(broker, decision_for(request, context.version))
+        response: BrokerRegistrationResponse = await decide(
+            parts.quorum, decision_for(request, context.version)
+        )
     except KafkaError as error:
         return BrokerRegistrationResponse(error_code=error.code)
     return response

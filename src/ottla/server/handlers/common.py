@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ottla.detached import detach
 from ottla.server.net.forwarding import CONTROLLER_TRIES
+from ottla.server.parts import HasClock, HasImage, HasQuorum, HasRandom
 from ottla.server.peers.controller_channel import ControllerIsHere
 from ottla.wire.errors import NotController, RequestTimedOut
 from ottla.wire.frame import SIZE_BYTES, read_response, request_frame
 
 if TYPE_CHECKING:
+    from ottla.controller.image import ClusterImage
     from ottla.controller.registrations import PartitionRegistration
     from ottla.controller.result import Decided, Decision
     from ottla.controller.state import ControllerState
-    from ottla.server.broker import Broker
+    from ottla.server.metadata.metadata_quorum import MetadataQuorum
     from ottla.server.net.dispatch import RequestContext
+    from ottla.server.parts import HasConfig
     from ottla.wire.message import Message
 
 _T = TypeVar("_T")
@@ -40,9 +43,16 @@ GROUP_OPERATIONS = sum(1 << code for code in (3, 6, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
 
 
-def leader_hint(broker: Broker, topic_id: bytes, topic_name: str, index: int) -> tuple[int, int]:
+class DecidingParts(HasQuorum, HasClock, Protocol):
+    """The parts of a node that `decide_in_parts` uses."""
+
+
+class AliveParts(HasImage, HasRandom, Protocol):
+    """The parts of a node that `random_alive_broker` uses."""
+
+
+def leader_hint(image: ClusterImage, topic_id: bytes, topic_name: str, index: int) -> tuple[int, int]:
     """(leader id, leader epoch) of a partition given by id or by name; -1 if unknown."""
-    image = broker.image
     partition = image.partition(topic_name or topic_id, index)
     if partition is None:
         return NO_LEADER, NO_EPOCH
@@ -50,14 +60,14 @@ def leader_hint(broker: Broker, topic_id: bytes, topic_name: str, index: int) ->
 
 
 def leader_endpoints(
-    broker: Broker, leader_ids: Iterable[int], listener_name: str, node_endpoint_class: Callable[..., _T]
+    image: ClusterImage, leader_ids: Iterable[int], listener_name: str, node_endpoint_class: Callable[..., _T]
 ) -> list[_T]:
     """The endpoints of these leaders on a listener, in the response's own class."""
     endpoints = []
     for leader_id in sorted(leader_ids):
-        endpoint = broker.image.alive_endpoint(leader_id, listener_name)
+        endpoint = image.alive_endpoint(leader_id, listener_name)
         if endpoint is not None:
-            rack = broker.image.brokers[leader_id].rack
+            rack = image.brokers[leader_id].rack
             endpoints.append(
                 node_endpoint_class(node_id=leader_id, host=endpoint.host, port=endpoint.port, rack=rack)
             )
@@ -69,8 +79,8 @@ class Reach:
 
     __slots__ = ("_alive", "registered", "with_listener")
 
-    def __init__(self, broker: Broker, listener_name: str) -> None:
-        self.registered = broker.image.brokers
+    def __init__(self, image: ClusterImage, listener_name: str) -> None:
+        self.registered = image.brokers
         self.with_listener = {
             broker_id
             for broker_id, registration in self.registered.items()
@@ -97,26 +107,26 @@ class Reach:
         return offline
 
 
-def random_alive_broker(broker: Broker) -> int:
+def random_alive_broker(parts: AliveParts) -> int:
     """The broker id reported to clients as the controller: any live broker forwards requests to it."""
-    alive = [registration.id for registration in broker.image.brokers.values() if not registration.fenced]
+    alive = [registration.id for registration in parts.image.brokers.values() if not registration.fenced]
     if not alive:
         return -1
-    return alive[broker.random.below(len(alive))]
+    return alive[parts.random.below(len(alive))]
 
 
-def is_controller_listener(broker: Broker, context: RequestContext) -> bool:
-    return context.listener in broker.config.controller_listener_names
+def is_controller_listener(parts: HasConfig, context: RequestContext) -> bool:
+    return context.listener in parts.config.controller_listener_names
 
 
-async def decide(broker: Broker, decision: Decision[_T], *, timeout_ms: int | None = None) -> _T:
+async def decide(quorum: MetadataQuorum, decision: Decision[_T], *, timeout_ms: int | None = None) -> _T:
     """Have the controller decide, and return its response once that is committed.
 
     A decision stands even if the client disconnects or its request times out. One that still waits for its
     turn when the time is up is not made.
     """
     if timeout_ms is None:
-        return await detach(broker.quorum.submit(decision))
+        return await detach(quorum.submit(decision))
     if timeout_ms <= 0:
         raise RequestTimedOut(
             f"The timeout of {timeout_ms} ms is too short to reach the controller. Increase it."
@@ -124,14 +134,14 @@ async def decide(broker: Broker, decision: Decision[_T], *, timeout_ms: int | No
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             # No frame may keep the future: an error in it leads to the frame, and both to the request.
-            return await detach(broker.quorum.submit(decision, timeout_ms=timeout_ms))
+            return await detach(quorum.submit(decision, timeout_ms=timeout_ms))
     except TimeoutError:
         raise RequestTimedOut(f"The controller did not answer within {timeout_ms} ms.") from None
 
 
 async def decide_in_parts(
-    broker: Broker,
-    parts: Iterable[_P],
+    parts: DecidingParts,
+    pieces: Iterable[_P],
     decision: Callable[[ControllerState, _P], Decided[_T]],
     *,
     timeout_ms: int,
@@ -141,44 +151,44 @@ async def decide_in_parts(
     All parts share the timeout of the request.
     """
     answers: list[_T] = []
-    monotonic = broker.clock.monotonic
+    monotonic = parts.clock.monotonic
     begun = monotonic()
     left_ms = timeout_ms
-    for part in parts:
+    for part in pieces:
         if answers:
             left_ms = timeout_ms - round((monotonic() - begun) * 1000)
             if left_ms <= 0:
                 raise RequestTimedOut(f"The controller did not answer within {timeout_ms} ms.")
         answers.append(
-            await decide(broker, lambda state, part=part: decision(state, part), timeout_ms=left_ms)  # type: ignore[misc]
+            await decide(parts.quorum, lambda state, part=part: decision(state, part), timeout_ms=left_ms)  # type: ignore[misc]
         )
     return answers
 
 
 async def decide_or_forward(
-    broker: Broker,
+    quorum: MetadataQuorum,
     request: Message,
     context: RequestContext,
     decision: Decision[_T],
 ) -> _T:
     """Decide the rest of a client's request here, or forward it to the active controller."""
     for _ in range(CONTROLLER_TRIES):
-        if broker.quorum.is_remote:
+        if quorum.is_remote:
             try:
-                response: _T = await _forwarded(broker, request, context)
+                response: _T = await _forwarded(quorum, request, context)
             except ControllerIsHere:
                 pass
             else:
                 return response
         try:
-            return await decide(broker, decision)
+            return await decide(quorum, decision)
         except NotController:
             continue  # another node may be the active controller by now
-    return await decide(broker, decision)
+    return await decide(quorum, decision)
 
 
-async def _forwarded(broker: Broker, request: Message, context: RequestContext) -> Any:
+async def _forwarded(quorum: MetadataQuorum, request: Message, context: RequestContext) -> Any:
     frame = request_frame(request, context.version, context.correlation_id, context.client_id)[SIZE_BYTES:]
     assert request.API_KEY is not None
-    answer = await broker.quorum.forward(frame, context.principal, context.connection.peer_host)
+    answer = await quorum.forward(frame, context.principal, context.connection.peer_host)
     return read_response(answer, request.API_KEY, context.version)[1]

@@ -7,13 +7,14 @@ member.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.coordinator.result import Result
 from ottla.server.handlers.common import GROUP_OPERATIONS
 from ottla.server.handlers.consumer_group_heartbeat import is_enabled
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps, few_repeats
+from ottla.server.parts import HasConfig, HasGroups, HasImage
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -22,7 +23,6 @@ from ottla.wire.messages.consumer_group_describe import (
 
 if TYPE_CHECKING:
     from ottla.coordinator.groups.shard import GroupShard
-    from ottla.server.broker import Broker
     from ottla.server.coordinators.requests import CoordinatorRequest
     from ottla.waiting.pending_response import PendingResponse
 
@@ -31,11 +31,15 @@ KEY = 69
 _Described = ConsumerGroupDescribeResponse.DescribedGroup
 
 
+class Parts(HasConfig, HasImage, HasGroups, Protocol):
+    """The parts of a node that ConsumerGroupDescribe needs."""
+
+
 def handle(
-    broker: Broker, request: ConsumerGroupDescribeRequest, context: RequestContext
+    parts: Parts, request: ConsumerGroupDescribeRequest, context: RequestContext
 ) -> Steps[ConsumerGroupDescribeResponse | PendingResponse]:
     group_ids = yield from few_repeats(request.group_ids)
-    if not is_enabled(broker):
+    if not is_enabled(parts):
         return ConsumerGroupDescribeResponse(
             groups=[_refused(group_id, ErrorCode.UNSUPPORTED_VERSION) for group_id in group_ids]
         )
@@ -57,7 +61,7 @@ def handle(
 
     nameless = [_refused("", ErrorCode.INVALID_GROUP_ID) for group_id in group_ids if not group_id]
     return (
-        yield from broker.groups.requests.ask_many(
+        yield from parts.groups.requests.ask_many(
             map(ask, filter(None, group_ids)),
             lambda groups: ConsumerGroupDescribeResponse(groups=nameless + groups),
         )

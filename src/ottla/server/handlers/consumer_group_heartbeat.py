@@ -7,11 +7,12 @@ their own id and may subscribe to a regular expression. A response waits only if
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.coordinator.groups.consumer.member import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from ottla.server.coordinators.groups import caller_of
 from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.parts import HasConfig, HasGroups, HasImage
 from ottla.wire.errors import InvalidRequest, KafkaError, UnsupportedAssignor, UnsupportedVersion
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -19,7 +20,6 @@ from ottla.wire.messages.consumer_group_heartbeat import (
 )
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
     from ottla.waiting.pending_response import PendingResponse
 
 KEY = 68
@@ -27,26 +27,34 @@ KEY = 68
 _OWN_ID_FROM = 1
 
 
+class Parts(HasConfig, HasImage, HasGroups, Protocol):
+    """The parts of a node that ConsumerGroupHeartbeat needs."""
+
+
+class FeatureParts(HasConfig, HasImage, Protocol):
+    """The parts of a node that `is_enabled` looks in."""
+
+
 def handle(
-    broker: Broker, request: ConsumerGroupHeartbeatRequest, context: RequestContext
+    parts: Parts, request: ConsumerGroupHeartbeatRequest, context: RequestContext
 ) -> ConsumerGroupHeartbeatResponse | PendingResponse:
     try:
-        if not is_enabled(broker):
+        if not is_enabled(parts):
             raise UnsupportedVersion
-        _check(request, context.version, broker.config.list_of("group.consumer.assignors"))
+        _check(request, context.version, parts.config.list_of("group.consumer.assignors"))
     except KafkaError as error:
         return _failed(error)
     caller = caller_of(context)
-    return broker.groups.requests.ask(
+    return parts.groups.requests.ask(
         request.group_id, lambda shard, pending: shard.consumer.heartbeat(request, caller, pending), _failed
     )
 
 
-def is_enabled(broker: Broker) -> bool:
+def is_enabled(parts: FeatureParts) -> bool:
     """Whether this node enables it and the features of the cluster support it."""
     return (
-        "consumer" in broker.config.list_of("group.coordinator.rebalance.protocols")
-        and broker.image.features.get("group.version", 0) >= 1
+        "consumer" in parts.config.list_of("group.coordinator.rebalance.protocols")
+        and parts.image.features.get("group.version", 0) >= 1
     )
 
 

@@ -17,17 +17,17 @@ from ottla.wire.messages.controller_registration import (
 )
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.parts import HasQuorum
 
 KEY = 70
 
 
 async def handle(
-    broker: Broker, request: ControllerRegistrationRequest, context: RequestContext
+    parts: HasQuorum, request: ControllerRegistrationRequest, context: RequestContext
 ) -> ControllerRegistrationResponse:
     try:
         response: ControllerRegistrationResponse = await decide(
-            broker, decision_for(request, context.version)
+            parts.quorum, decision_for(request, context.version)
         )
     except KafkaError as error:
         return ControllerRegistrationResponse(error_code=error.code, error_message=error.message)

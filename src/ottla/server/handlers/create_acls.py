@@ -5,19 +5,14 @@ A node without an authorizer stores no ACLs: SECURITY_DISABLED for each.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 
-if TYPE_CHECKING:
-    from ottla.server.broker import Broker
-
 KEY = 30
 
 
-def handle(broker: Broker, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
+def handle(_parts: object, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
     return CreateAclsResponse(
         results=[
             CreateAclsResponse.AclCreationResult(

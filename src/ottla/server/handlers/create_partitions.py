@@ -17,16 +17,16 @@ from ottla.wire.errors import KafkaError
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.parts import HasQuorum
 
 KEY = 37
 
 
 async def handle(
-    broker: Broker, request: CreatePartitionsRequest, context: RequestContext
+    parts: HasQuorum, request: CreatePartitionsRequest, context: RequestContext
 ) -> CreatePartitionsResponse:
     return await decide(
-        broker, lambda state: create_partitions(state, request), timeout_ms=request.timeout_ms
+        parts.quorum, lambda state: create_partitions(state, request), timeout_ms=request.timeout_ms
     )
 
 

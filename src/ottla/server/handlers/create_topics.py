@@ -18,16 +18,16 @@ from ottla.wire.errors import KafkaError
 from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.parts import HasQuorum
 
 KEY = 19
 
 
 async def handle(
-    broker: Broker, request: CreateTopicsRequest, context: RequestContext
+    parts: HasQuorum, request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse:
     response: CreateTopicsResponse = await decide(
-        broker, decision_for(request, context.version), timeout_ms=request.timeout_ms
+        parts.quorum, decision_for(request, context.version), timeout_ms=request.timeout_ms
     )
     return response
 

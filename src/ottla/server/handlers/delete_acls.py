@@ -5,19 +5,14 @@ A node without an authorizer has no ACLs: SECURITY_DISABLED for each filter.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 
-if TYPE_CHECKING:
-    from ottla.server.broker import Broker
-
 KEY = 31
 
 
-def handle(broker: Broker, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
+def handle(_parts: object, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
     refusal = DeleteAclsResponse.DeleteAclsFilterResult(
         error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured."
     )

@@ -14,8 +14,8 @@ from ottla.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsR
 
 if TYPE_CHECKING:
     from ottla.coordinator.groups.shard import GroupShard
-    from ottla.server.broker import Broker
     from ottla.server.coordinators.requests import CoordinatorRequest
+    from ottla.server.parts import HasGroups
     from ottla.waiting.pending_response import PendingResponse
 
 KEY = 42
@@ -24,11 +24,11 @@ _Deleted = DeleteGroupsResponse.DeletableGroupResult
 
 
 def handle(
-    broker: Broker, request: DeleteGroupsRequest, context: RequestContext
+    parts: HasGroups, request: DeleteGroupsRequest, context: RequestContext
 ) -> Steps[DeleteGroupsResponse | PendingResponse]:
     group_ids = yield from distinct(request.groups_names)
     return (
-        yield from broker.groups.requests.ask_many(
+        yield from parts.groups.requests.ask_many(
             map(_delete, group_ids),
             lambda deleted: DeleteGroupsResponse(
                 results=[result for results in deleted for result in results]

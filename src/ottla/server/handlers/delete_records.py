@@ -9,11 +9,12 @@ REQUEST_TIMED_OUT. Rejected: internal topics (INVALID_TOPIC_EXCEPTION), topics t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ottla.controller.topic_names import is_internal
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
+from ottla.server.parts import HasDirectories, HasImage, HasPartitions, HasStepRunner
 from ottla.server.replicas.outcome_wait import OutcomeWait
 from ottla.server.replicas.partition import Partition, hosted_partition
 from ottla.waiting.tasks import completion_of
@@ -27,9 +28,6 @@ from ottla.wire.errors import (
 )
 from ottla.wire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 
-if TYPE_CHECKING:
-    from ottla.server.broker import Broker
-
 KEY = 21
 
 HIGH_WATERMARK = -1
@@ -38,17 +36,21 @@ NO_LOW_WATERMARK = -1
 _Result = DeleteRecordsResponse.DeleteRecordsPartitionResult
 
 
+class Parts(HasImage, HasPartitions, HasDirectories, HasStepRunner, Protocol):
+    """The parts of a node that DeleteRecords needs."""
+
+
 async def handle(
-    broker: Broker, request: DeleteRecordsRequest, context: RequestContext
+    parts: Parts, request: DeleteRecordsRequest, context: RequestContext
 ) -> DeleteRecordsResponse:
     results: dict[str, dict[int, _Result]] = {}
     followed: dict[Partition, _Deletion] = {}
-    await broker.step_runner.run(_delete_all(broker, request, results, followed))
+    await parts.step_runner.run(_delete_all(parts, request, results, followed))
     if any(result.error_code == 0 for partitions in results.values() for result in partitions.values()):
-        await broker.directories.checkpoint_log_starts()
+        await parts.directories.checkpoint_log_starts()
     if followed:
         await _wait_for_followers(list(followed.values()), request.timeout_ms)
-    return await broker.step_runner.run(_response(results))
+    return await parts.step_runner.run(_response(results))
 
 
 def _response(results: dict[str, dict[int, _Result]]) -> Steps[DeleteRecordsResponse]:
@@ -62,7 +64,7 @@ def _response(results: dict[str, dict[int, _Result]]) -> Steps[DeleteRecordsResp
 
 
 def _delete_all(
-    broker: Broker,
+    parts: Parts,
     request: DeleteRecordsRequest,
     results: dict[str, dict[int, _Result]],
     followed: dict[Partition, _Deletion],
@@ -70,9 +72,9 @@ def _delete_all(
     for topic in request.topics:
         partitions = results.setdefault(topic.name, {})
         for asked in topic.partitions:
-            result = _delete(broker, topic.name, asked.partition_index, asked.offset)
+            result = _delete(parts, topic.name, asked.partition_index, asked.offset)
             partitions[asked.partition_index] = result
-            partition = broker.partitions.get(topic.name, asked.partition_index)
+            partition = parts.partitions.get(topic.name, asked.partition_index)
             if result.error_code == 0 and partition is not None and partition.leadership is not None:
                 followed[partition] = _Deletion(partition, result.low_watermark, result)
             yield
@@ -119,20 +121,20 @@ async def _wait_for_followers(deletions: list[_Deletion], timeout_ms: int) -> No
     await completion_of(wait.pending)
 
 
-def _delete(broker: Broker, topic: str, index: int, offset: int) -> _Result:
+def _delete(parts: Parts, topic: str, index: int, offset: int) -> _Result:
     try:
-        low_watermark = _move_log_start(broker, topic, index, offset)
+        low_watermark = _move_log_start(parts, topic, index, offset)
     except KafkaError as error:
         return _Result(partition_index=index, low_watermark=NO_LOW_WATERMARK, error_code=error.code)
     return _Result(partition_index=index, low_watermark=low_watermark)
 
 
-def _move_log_start(broker: Broker, topic: str, index: int, offset: int) -> int:
-    if broker.image.partition(topic, index) is None:
+def _move_log_start(parts: Parts, topic: str, index: int, offset: int) -> int:
+    if parts.image.partition(topic, index) is None:
         raise UnknownTopicOrPartition(f"Unknown partition {topic}-{index}.")
     if is_internal(topic):
         raise InvalidTopicException(f"Records of the internal topic {topic} cannot be deleted.")
-    log = hosted_partition(broker, topic, index).leader_log()
+    log = hosted_partition(parts, topic, index).leader_log()
     if log.config.is_compacted and not log.config.is_deleted:
         raise PolicyViolation(f"Records of {log.name} cannot be deleted: its cleanup.policy is compact.")
     if offset == HIGH_WATERMARK:
@@ -142,7 +144,7 @@ def _move_log_start(broker: Broker, topic: str, index: int, offset: int) -> int:
     try:
         log.increase_log_start_offset(offset, "a client deleted records")
     except OSError as error:
-        raise broker.directories.storage_error(log, error) from error
+        raise parts.directories.storage_error(log, error) from error
     return log.log_start_offset
 
 

@@ -7,30 +7,32 @@ TOPIC_DELETION_DISABLED, and INVALID_REQUEST before v3. v5 adds error messages.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ottla.controller.topics import Deleted, read_deletion, remove_topics
 from ottla.server.handlers.common import decide
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps, made_of
+from ottla.server.parts import HasQuorum, HasStepRunner
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-
-if TYPE_CHECKING:
-    from ottla.server.broker import Broker
 
 KEY = 20
 
 _Result = DeleteTopicsResponse.DeletableTopicResult
 
 
-async def handle(
-    broker: Broker, request: DeleteTopicsRequest, context: RequestContext
-) -> DeleteTopicsResponse:
-    run = broker.step_runner.run
+class Parts(HasQuorum, HasStepRunner, Protocol):
+    """The parts of a node that DeleteTopics needs."""
+
+
+async def handle(parts: Parts, request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
+    run = parts.step_runner.run
     wanted = await run(read_deletion(request))
     deleted = await decide(
-        broker, lambda state: remove_topics(state, wanted, context.version), timeout_ms=request.timeout_ms
+        parts.quorum,
+        lambda state: remove_topics(state, wanted, context.version),
+        timeout_ms=request.timeout_ms,
     )
     return DeleteTopicsResponse(responses=await run(made_of(deleted, Deleted.to_answer)))
 

@@ -5,19 +5,14 @@ A node without an authorizer has no ACLs: SECURITY_DISABLED.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
-if TYPE_CHECKING:
-    from ottla.server.broker import Broker
-
 KEY = 29
 
 
-def handle(broker: Broker, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
+def handle(_parts: object, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
     return DescribeAclsResponse(
         error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
     )

@@ -16,16 +16,16 @@ from ottla.wire.messages.describe_client_quotas import (
 )
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.parts import HasImage
 
 KEY = 48
 
 
 def handle(
-    broker: Broker, request: DescribeClientQuotasRequest, context: RequestContext
+    parts: HasImage, request: DescribeClientQuotasRequest, context: RequestContext
 ) -> DescribeClientQuotasResponse:
     try:
-        return describe_client_quotas(broker.image, request)
+        return describe_client_quotas(parts.image, request)
     except KafkaError as error:
         return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
 

@@ -8,7 +8,7 @@ it differs (INVALID_REQUEST in v0); v2 includes fenced brokers if requested.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.server.handlers.common import (
     CLUSTER_OPERATIONS,
@@ -17,11 +17,12 @@ from ottla.server.handlers.common import (
     random_alive_broker,
 )
 from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.parts import HasClusterId, HasConfig, HasImage, HasQuorum, HasRandom
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.controller.image import ClusterImage
 
 KEY = 60
 
@@ -32,10 +33,12 @@ _NAMES = {BROKER: "BROKER", CONTROLLER: "CONTROLLER"}
 _Node = DescribeClusterResponse.DescribeClusterBroker
 
 
-def handle(
-    broker: Broker, request: DescribeClusterRequest, context: RequestContext
-) -> DescribeClusterResponse:
-    here = CONTROLLER if is_controller_listener(broker, context) else BROKER
+class Parts(HasClusterId, HasConfig, HasImage, HasQuorum, HasRandom, Protocol):
+    """The parts of a node that DescribeCluster needs."""
+
+
+def handle(parts: Parts, request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
+    here = CONTROLLER if is_controller_listener(parts, context) else BROKER
     asked = request.endpoint_type
     if asked not in _NAMES:
         return _refused(
@@ -49,15 +52,15 @@ def handle(
             f"{_NAMES[here]}, but we wanted an endpoint of type {_NAMES[asked]}",
         )
     if here == CONTROLLER:
-        nodes = _controllers(broker, context.listener)
-        controller_id = broker.quorum.leader_id
+        nodes = _controllers(parts.image, context.listener)
+        controller_id = parts.quorum.leader_id
     else:
-        nodes = _brokers(broker, context.listener, include_fenced=request.include_fenced_brokers)
-        controller_id = random_alive_broker(broker)
+        nodes = _brokers(parts.image, context.listener, include_fenced=request.include_fenced_brokers)
+        controller_id = random_alive_broker(parts)
     is_known = any(node.broker_id == controller_id for node in nodes)
     return DescribeClusterResponse(
         endpoint_type=here,
-        cluster_id=broker.cluster_id,
+        cluster_id=parts.cluster_id,
         controller_id=controller_id if is_known else -1,
         brokers=nodes,
         cluster_authorized_operations=(
@@ -72,9 +75,9 @@ def _refused(version: int, code: ErrorCode, message: str) -> DescribeClusterResp
     )
 
 
-def _brokers(broker: Broker, listener: str, *, include_fenced: bool) -> list[_Node]:
+def _brokers(image: ClusterImage, listener: str, *, include_fenced: bool) -> list[_Node]:
     nodes = []
-    for registration in broker.image.brokers.values():
+    for registration in image.brokers.values():
         endpoint = registration.endpoint(listener)
         if endpoint is not None and (include_fenced or not registration.fenced):
             nodes.append(
@@ -89,9 +92,9 @@ def _brokers(broker: Broker, listener: str, *, include_fenced: bool) -> list[_No
     return nodes
 
 
-def _controllers(broker: Broker, listener: str) -> list[_Node]:
+def _controllers(image: ClusterImage, listener: str) -> list[_Node]:
     nodes = []
-    for registration in broker.image.controllers.values():
+    for registration in image.controllers.values():
         endpoint = next((one for one in registration.endpoints if one.name == listener), None)
         if endpoint is not None:
             nodes.append(_Node(broker_id=registration.id, host=endpoint.host, port=endpoint.port))

@@ -10,7 +10,7 @@ default); v3 types and, if requested, documentation.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ottla import config as configs
 from ottla.config import Entry, ResourceType, Source
@@ -18,6 +18,7 @@ from ottla.controller.topic_names import why_invalid
 from ottla.server.handlers import log_levels
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import REPEATS_MAX, Steps, distinct
+from ottla.server.parts import HasConfig, HasImage, HasNodeId
 from ottla.wire.errors import (
     ErrorCode,
     InvalidRequest,
@@ -26,9 +27,6 @@ from ottla.wire.errors import (
     UnknownTopicOrPartition,
 )
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
-
-if TYPE_CHECKING:
-    from ottla.server.broker import Broker
 
 KEY = 32
 
@@ -43,8 +41,12 @@ _Names = dict[str, None] | None
 logger = logging.getLogger("ottla.server.configs")
 
 
+class Parts(HasNodeId, HasConfig, HasImage, Protocol):
+    """The parts of a node that DescribeConfigs needs."""
+
+
 def handle(
-    broker: Broker, request: DescribeConfigsRequest, context: RequestContext
+    parts: Parts, request: DescribeConfigsRequest, context: RequestContext
 ) -> Steps[DescribeConfigsResponse]:
     unknown = next((one for one in request.resources if one.resource_type not in _KNOWN), None)
     if unknown is not None:  # Kafka refuses the whole request
@@ -52,7 +54,7 @@ def handle(
         return DescribeConfigsResponse(results=[_failed(resource, error) for resource in request.resources])
     response = DescribeConfigsResponse()
     for resource, names in (yield from _merged(request.resources)):
-        response.results.append((yield from _result(broker, request, resource, names)))
+        response.results.append((yield from _result(parts, request, resource, names)))
         yield
     return response
 
@@ -89,10 +91,10 @@ def _plain_name(resource: _Resource) -> str:
 
 
 def _result(
-    broker: Broker, request: DescribeConfigsRequest, resource: _Resource, names: _Names
+    parts: Parts, request: DescribeConfigsRequest, resource: _Resource, names: _Names
 ) -> Steps[_Result]:
     try:
-        entries = _entries(broker, resource, names)
+        entries = _entries(parts, resource, names)
     except KafkaError as error:
         logger.info("Failed to describe resource %r: %s", resource.resource_name, error)
         return _failed(resource, error)
@@ -132,39 +134,39 @@ def _setting(entry: Entry, request: DescribeConfigsRequest) -> _Setting:
     return setting
 
 
-def _entries(broker: Broker, resource: _Resource, names: _Names) -> list[Entry]:
+def _entries(parts: Parts, resource: _Resource, names: _Names) -> list[Entry]:
     name = resource.resource_name
     kind = resource.resource_type
-    overrides = broker.image.config(kind, name)
+    overrides = parts.image.config(kind, name)
     if kind == ResourceType.TOPIC:
         reason = why_invalid(name)
         if reason is not None:
             raise InvalidTopicException(f"Topic name is invalid: {reason}")
-        if name not in broker.image.topics_by_name:
+        if name not in parts.image.topics_by_name:
             raise UnknownTopicOrPartition(f"Topic {name} does not exist.")
-        return configs.describe_topic(broker.config, overrides, names)
+        return configs.describe_topic(parts.config, overrides, names)
     if kind == ResourceType.BROKER:
         if not name:
-            return configs.describe_cluster(broker.config, names)
-        _check_broker(broker, name, f"{broker.node_id} or empty string,")
-        return configs.describe_broker(broker.config, names)
+            return configs.describe_cluster(parts.config, names)
+        _check_broker(parts.node_id, name, f"{parts.node_id} or empty string,")
+        return configs.describe_broker(parts.config, names)
     if kind == ResourceType.BROKER_LOGGER:
         if not name:
             raise InvalidRequest("Broker id must not be empty")
-        _check_broker(broker, name, f"{broker.node_id}")
+        _check_broker(parts.node_id, name, f"{parts.node_id}")
         return _logger_entries(names)
     if kind == ResourceType.CLIENT_METRICS:
         if not name:
             raise InvalidRequest("Client metrics subscription name must not be empty")
-        return configs.describe_client_metrics(broker.config, overrides, names)
+        return configs.describe_client_metrics(parts.config, overrides, names)
     if not name:
         raise InvalidRequest("Group name must not be empty")
-    return configs.describe_group(broker.config, overrides, names)
+    return configs.describe_group(parts.config, overrides, names)
 
 
-def _check_broker(broker: Broker, name: str, expected: str) -> None:
+def _check_broker(node_id: int, name: str, expected: str) -> None:
     try:
-        is_this = int(name) == broker.node_id
+        is_this = int(name) == node_id
     except ValueError:
         raise InvalidRequest(f"Broker id must be an integer, but it is: {name}") from None
     if not is_this:

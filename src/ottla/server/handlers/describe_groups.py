@@ -17,8 +17,8 @@ from ottla.wire.messages.describe_groups import DescribeGroupsRequest, DescribeG
 
 if TYPE_CHECKING:
     from ottla.coordinator.groups.shard import GroupShard
-    from ottla.server.broker import Broker
     from ottla.server.coordinators.requests import CoordinatorRequest
+    from ottla.server.parts import HasGroups
     from ottla.waiting.pending_response import PendingResponse
 
 KEY = 15
@@ -27,7 +27,7 @@ _Described = DescribeGroupsResponse.DescribedGroup
 
 
 def handle(
-    broker: Broker, request: DescribeGroupsRequest, context: RequestContext
+    parts: HasGroups, request: DescribeGroupsRequest, context: RequestContext
 ) -> Steps[DescribeGroupsResponse | PendingResponse]:
     def decide(group_id: str, shard: GroupShard) -> Result[_Described]:
         described = shard.describe_classic(group_id, context.version)
@@ -46,7 +46,7 @@ def handle(
 
     group_ids = yield from few_repeats(request.groups)
     return (
-        yield from broker.groups.requests.ask_many(
+        yield from parts.groups.requests.ask_many(
             map(ask, group_ids), lambda groups: DescribeGroupsResponse(groups=groups)
         )
     )

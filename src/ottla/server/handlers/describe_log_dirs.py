@@ -16,7 +16,7 @@ from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest, Descri
 
 if TYPE_CHECKING:
     from ottla.log.directories.description import DirectoryReport
-    from ottla.server.broker import Broker
+    from ottla.server.parts import HasDirectories
 
 KEY = 35
 
@@ -26,7 +26,7 @@ _Partition = DescribeLogDirsResponse.DescribeLogDirsPartition
 
 
 def handle(
-    broker: Broker, request: DescribeLogDirsRequest, context: RequestContext
+    parts: HasDirectories, request: DescribeLogDirsRequest, context: RequestContext
 ) -> Steps[DescribeLogDirsResponse]:
     asked: dict[str, set[int]] | None = None
     if request.topics is not None:
@@ -34,7 +34,7 @@ def handle(
         for topic in request.topics:
             asked.setdefault(topic.topic, set()).update((yield from distinct(topic.partitions)))
     response = DescribeLogDirsResponse()
-    for report in broker.directories.describe():
+    for report in parts.directories.describe():
         response.results.append((yield from _described(report, asked)))
     return response
 

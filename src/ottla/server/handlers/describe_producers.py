@@ -18,7 +18,7 @@ from ottla.wire.messages.describe_producers import DescribeProducersRequest, Des
 
 if TYPE_CHECKING:
     from ottla.log.log import Log
-    from ottla.server.broker import Broker
+    from ottla.server.replicas.partition import HostedParts
 
 KEY = 61
 
@@ -26,7 +26,7 @@ _PartitionResponse = DescribeProducersResponse.PartitionResponse
 
 
 def handle(
-    broker: Broker, request: DescribeProducersRequest, context: RequestContext
+    parts: HostedParts, request: DescribeProducersRequest, context: RequestContext
 ) -> Steps[DescribeProducersResponse]:
     asked = yield from _asked(request)
     response = DescribeProducersResponse()
@@ -34,7 +34,7 @@ def handle(
         topic = DescribeProducersResponse.TopicResponse(name=name)
         response.topics.append(topic)
         for index in indexes:
-            topic.partitions.append((yield from _describe(broker, name, index)))
+            topic.partitions.append((yield from _describe(parts, name, index)))
             yield
     return response
 
@@ -54,21 +54,21 @@ def _asked(request: DescribeProducersRequest) -> Steps[list[tuple[str, list[int]
     return [(name, list(indexes)) for name, indexes in once.items()]
 
 
-def _describe(broker: Broker, topic: str, index: int) -> Steps[_PartitionResponse]:
+def _describe(parts: HostedParts, topic: str, index: int) -> Steps[_PartitionResponse]:
     try:
-        log = _log(broker, topic, index)
+        log = _log(parts, topic, index)
     except KafkaError as error:
         return _PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
     return _PartitionResponse(partition_index=index, active_producers=(yield from _producers(log)))
 
 
-def _log(broker: Broker, topic: str, index: int) -> Log:
+def _log(parts: HostedParts, topic: str, index: int) -> Log:
     reason = why_invalid(topic)
     if reason is not None:
         raise InvalidTopicException(f"Topic name is invalid: {reason}")
-    if topic not in broker.image.topics_by_name:
+    if topic not in parts.image.topics_by_name:
         raise UnknownTopicOrPartition(f"Topic {topic} does not exist.")
-    log = hosted_partition(broker, topic, index).log
+    log = hosted_partition(parts, topic, index).log
     if log is None:
         raise KafkaStorageError(f"The log directory of {topic}-{index} is offline; see the log of this node.")
     return log

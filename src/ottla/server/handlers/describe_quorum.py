@@ -17,16 +17,16 @@ from ottla.wire.errors import KafkaError
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.parts import HasQuorum
 
 KEY = 55
 
 
 def handle(
-    broker: Broker, request: DescribeQuorumRequest, context: RequestContext
+    parts: HasQuorum, request: DescribeQuorumRequest, context: RequestContext
 ) -> DescribeQuorumResponse | Steps[DescribeQuorumResponse]:
     try:
-        response = broker.quorum.describe_quorum(request)
+        response = parts.quorum.describe_quorum(request)
     except KafkaError as error:
         return DescribeQuorumResponse(error_code=error.code, error_message=error.message)
     if not is_about_quorum(request):

@@ -7,12 +7,13 @@ request. Without topics: all of them. The topic of a cursor must be among the na
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.controller.topic_names import is_internal, why_invalid
 from ottla.server.handlers.common import NO_LEADER, TOPIC_OPERATIONS, Reach
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
+from ottla.server.parts import HasConfig, HasImage
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -21,7 +22,6 @@ from ottla.wire.messages.describe_topic_partitions import (
 
 if TYPE_CHECKING:
     from ottla.controller.registrations import PartitionRegistration
-    from ottla.server.broker import Broker
 
 KEY = 75
 
@@ -29,20 +29,24 @@ _Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 _Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
 
 
+class Parts(HasConfig, HasImage, Protocol):
+    """The parts of a node that DescribeTopicPartitions needs."""
+
+
 def handle(
-    broker: Broker, request: DescribeTopicPartitionsRequest, context: RequestContext
+    parts: Parts, request: DescribeTopicPartitionsRequest, context: RequestContext
 ) -> Steps[DescribeTopicPartitionsResponse]:
     cursor = request.cursor
     first_name = "" if cursor is None else cursor.topic_name
-    by_name = broker.image.topics_by_name
+    by_name = parts.image.topics_by_name
     asked = {topic.name for topic in request.topics} if request.topics else set(by_name)
     names = sorted(name for name in asked if name >= first_name)
     if cursor is not None and (cursor.partition_index < 0 or (request.topics and first_name not in asked)):
         return _refused(request)
     room = max(
-        1, min(broker.config.int_of("max.request.partition.size.limit"), request.response_partition_limit)
+        1, min(parts.config.int_of("max.request.partition.size.limit"), request.response_partition_limit)
     )
-    reach = Reach(broker, context.listener)
+    reach = Reach(parts.image, context.listener)
     response = DescribeTopicPartitionsResponse()
     for name in names:
         if room == 0:

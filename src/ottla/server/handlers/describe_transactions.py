@@ -21,8 +21,8 @@ from ottla.wire.messages.describe_transactions import (
 
 if TYPE_CHECKING:
     from ottla.coordinator.transactions.shard import TransactionShard
-    from ottla.server.broker import Broker
     from ottla.server.coordinators.requests import CoordinatorRequest
+    from ottla.server.parts import HasTransactions
     from ottla.waiting.pending_response import PendingResponse
 
 KEY = 65
@@ -31,13 +31,13 @@ _State = DescribeTransactionsResponse.TransactionState
 
 
 def handle(
-    broker: Broker, request: DescribeTransactionsRequest, context: RequestContext
+    parts: HasTransactions, request: DescribeTransactionsRequest, context: RequestContext
 ) -> Steps[DescribeTransactionsResponse | PendingResponse]:
     if not request.transactional_ids:
         return DescribeTransactionsResponse()
     transactional_ids = yield from few_repeats(request.transactional_ids)
     return (
-        yield from broker.transactions.requests.ask_many(
+        yield from parts.transactions.requests.ask_many(
             map(_question, transactional_ids),
             lambda states: DescribeTransactionsResponse(transaction_states=states),
         )

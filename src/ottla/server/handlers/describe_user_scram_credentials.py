@@ -17,15 +17,15 @@ from ottla.wire.messages.describe_user_scram_credentials import (
 )
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.parts import HasImage
 
 KEY = 50
 
 
 def handle(
-    broker: Broker, request: DescribeUserScramCredentialsRequest, context: RequestContext
+    parts: HasImage, request: DescribeUserScramCredentialsRequest, context: RequestContext
 ) -> Steps[DescribeUserScramCredentialsResponse]:
-    return describe_scram_credentials(broker.image, request)
+    return describe_scram_credentials(parts.image, request)
 
 
 API = Api(KEY, handle)

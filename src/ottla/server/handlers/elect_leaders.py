@@ -7,27 +7,27 @@ partitions, or of all if the list is null. v1 adds an error code for the whole.
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ottla.controller.elections import elect_leaders
 from ottla.server.handlers.common import decide_in_parts
 from ottla.server.handlers.offset_common import in_parts
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
+from ottla.server.parts import HasClock, HasQuorum, HasStepRunner
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-
-if TYPE_CHECKING:
-    from ottla.server.broker import Broker
 
 KEY = 43
 
 
-async def handle(
-    broker: Broker, request: ElectLeadersRequest, context: RequestContext
-) -> ElectLeadersResponse:
-    parts = await broker.step_runner.run(_parts(request))
-    answers = await decide_in_parts(broker, parts, elect_leaders, timeout_ms=request.timeout_ms)
+class Parts(HasQuorum, HasStepRunner, HasClock, Protocol):
+    """The parts of a node that ElectLeaders needs."""
+
+
+async def handle(parts: Parts, request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
+    pieces = await parts.step_runner.run(_parts(request))
+    answers = await decide_in_parts(parts, pieces, elect_leaders, timeout_ms=request.timeout_ms)
     return _joined(answers)
 
 
@@ -35,12 +35,12 @@ def _parts(request: ElectLeadersRequest) -> Steps[list[ElectLeadersRequest]]:
     """Split a request with many partitions into several."""
     if request.topic_partitions is None:
         return [request]
-    parts = []
+    pieces = []
     for topics in (yield from in_parts(request.topic_partitions)):
         part = copy(request)
         part.topic_partitions = topics
-        parts.append(part)
-    return parts or [request]
+        pieces.append(part)
+    return pieces or [request]
 
 
 def _joined(answers: list[ElectLeadersResponse]) -> ElectLeadersResponse:

@@ -7,7 +7,7 @@ v1 names candidates with their directories, and contains the leader's endpoints.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ottla.raft.messages import EndEpoch
 from ottla.raft.metadata_log import TOPIC
@@ -20,19 +20,21 @@ from ottla.server.handlers.quorum_requests import (
     only_partition,
 )
 from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.parts import HasClusterId, HasQuorum
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
-
-if TYPE_CHECKING:
-    from ottla.server.broker import Broker
 
 KEY = 54
 
 
+class Parts(HasClusterId, HasQuorum, Protocol):
+    """The parts of a node that EndQuorumEpoch needs."""
+
+
 async def handle(
-    broker: Broker, request: EndQuorumEpochRequest, context: RequestContext
+    parts: Parts, request: EndQuorumEpochRequest, context: RequestContext
 ) -> EndQuorumEpochResponse | None:
-    if not is_of_this_cluster(broker, request.cluster_id):
+    if not is_of_this_cluster(parts, request.cluster_id):
         return EndQuorumEpochResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
     asked = only_partition(request.topics)
     if asked is None:
@@ -44,11 +46,11 @@ async def handle(
     else:
         successors = [ReplicaKey(node_id) for node_id in asked.preferred_successors]
     end = EndEpoch(asked.leader_id, asked.leader_epoch, tuple(successors))
-    answer = await asked_replica(broker, end)
+    answer = await asked_replica(parts.quorum, end)
     if answer is None:
         return None
     if answer.error == ErrorCode.NONE:
-        learn_endpoints(broker, context, asked.leader_id, request.leader_endpoints)
+        learn_endpoints(parts.quorum, context, asked.leader_id, request.leader_endpoints)
     part = EndQuorumEpochResponse.PartitionData(
         partition_index=0, error_code=answer.error, leader_id=answer.leader_id, leader_epoch=answer.epoch
     )
@@ -56,7 +58,7 @@ async def handle(
         topics=[EndQuorumEpochResponse.TopicData(topic_name=TOPIC, partitions=[part])]
     )
     if context.version >= 1:
-        response.node_endpoints = leader_endpoints(broker, context, EndQuorumEpochResponse.NodeEndpoint)
+        response.node_endpoints = leader_endpoints(parts.quorum, context, EndQuorumEpochResponse.NodeEndpoint)
     return response
 
 

@@ -15,7 +15,7 @@ from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.parts import HasTransactions
     from ottla.waiting.pending_response import PendingResponse
 
 KEY = 26
@@ -25,12 +25,12 @@ _PROTOCOL_2_FROM = 5
 
 
 def handle(
-    broker: Broker, request: EndTxnRequest, context: RequestContext
+    parts: HasTransactions, request: EndTxnRequest, context: RequestContext
 ) -> EndTxnResponse | PendingResponse:
     if not request.transactional_id:
         return EndTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
     client_version = ADDING_VERSION if context.version >= _PROTOCOL_2_FROM else 0
-    return broker.transactions.requests.ask(
+    return parts.transactions.requests.ask(
         request.transactional_id,
         lambda shard, _pending: shard.end_transaction(request, client_version=client_version),
         lambda error: EndTxnResponse(error_code=fenced_code(error, context.version, _KNOWS_FENCED_FROM)),

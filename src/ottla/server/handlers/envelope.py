@@ -8,29 +8,31 @@ cannot be forwarded, PRINCIPAL_DESERIALIZATION_FAILURE if the principal is inval
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.parts import HasDispatchers, HasQuorum
 from ottla.wire import codec
 from ottla.wire.errors import ErrorCode, InvalidRequest, KafkaError, MalformedMessage
 from ottla.wire.errors import PrincipalDeserializationFailure as UnclearPrincipal
 from ottla.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.wire.messages.protocol_data import DefaultPrincipalData
 
-if TYPE_CHECKING:
-    from ottla.server.broker import Broker
-
 KEY = 58
 
 
-async def handle(broker: Broker, request: EnvelopeRequest, context: RequestContext) -> EnvelopeResponse:
-    if not broker.quorum.is_active:
+class Parts(HasQuorum, HasDispatchers, Protocol):
+    """The parts of a node that Envelope needs."""
+
+
+async def handle(parts: Parts, request: EnvelopeRequest, context: RequestContext) -> EnvelopeResponse:
+    if not parts.quorum.is_active:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     try:
         principal = _principal(request.request_principal)
         if len(request.client_host_address) not in (4, 16):
             raise InvalidRequest("The client address in the envelope is invalid.")
-        dispatcher = broker.dispatchers[context.listener]
+        dispatcher = parts.dispatchers[context.listener]
         data = await dispatcher.answer_embedded(request.request_data, context, principal)
     except KafkaError as error:
         return EnvelopeResponse(error_code=error.code)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
 from ottla.log.file_slice import FileSlice
 from ottla.log.log import Log
@@ -29,6 +29,16 @@ from ottla.server.handlers.unexpected_errors import error_of
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
 from ottla.server.net.step_runner import Run, freed
+from ottla.server.parts import (
+    HasConfig,
+    HasDirectories,
+    HasFailures,
+    HasFetchSessions,
+    HasImage,
+    HasPartitions,
+    HasReplication,
+    HasStepRunner,
+)
 from ottla.server.replicas.fetch_sessions import FetchedPartition, FetchSession
 from ottla.server.replicas.partition import Partition, not_hosted_error
 from ottla.waiting.pending_response import PendingResponse
@@ -43,9 +53,6 @@ from ottla.wire.errors import (
     UnknownTopicOrPartition,
 )
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
-
-if TYPE_CHECKING:
-    from ottla.server.broker import Broker
 
 KEY = 1
 READ_COMMITTED = 1
@@ -72,15 +79,29 @@ _AtEnd = list[tuple[int, FetchedPartition]]
 """Partitions without news, with the position of each among the found ones."""
 
 
+class Parts(
+    HasConfig,
+    HasImage,
+    HasPartitions,
+    HasDirectories,
+    HasReplication,
+    HasFetchSessions,
+    HasStepRunner,
+    HasFailures,
+    Protocol,
+):
+    """The parts of a node that Fetch needs."""
+
+
 def handle(
-    broker: Broker, request: FetchRequest, context: RequestContext
+    parts: Parts, request: FetchRequest, context: RequestContext
 ) -> FetchResponse | PendingResponse | Steps[FetchResponse | PendingResponse]:
     if _names_many(request):
-        return _handle_in_steps(broker, request, context)
-    session = broker.fetch_sessions.resolve(request, context.version)
+        return _handle_in_steps(parts, request, context)
+    session = parts.fetch_sessions.resolve(request, context.version)
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session)
-    fetch = _Fetch(broker, request, session, context)
+    fetch = _Fetch(parts, request, session, context)
     if len(session.partitions) > PARTITIONS_AT_ONCE:
         return fetch.in_steps()
     found = fetch.collect(is_first=True)
@@ -102,9 +123,9 @@ def _names_many(request: FetchRequest) -> bool:
 
 
 def _handle_in_steps(
-    broker: Broker, request: FetchRequest, context: RequestContext
+    parts: Parts, request: FetchRequest, context: RequestContext
 ) -> Steps[FetchResponse | PendingResponse]:
-    sessions = broker.fetch_sessions
+    sessions = parts.fetch_sessions
     session = sessions.begin(request, context.version)
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session)
@@ -116,7 +137,7 @@ def _handle_in_steps(
             session.forget(forgotten)
             yield
     sessions.keep(session, request)
-    return (yield from _Fetch(broker, request, session, context).in_steps())
+    return (yield from _Fetch(parts, request, session, context).in_steps())
 
 
 class _Look:
@@ -135,10 +156,10 @@ class _Fetch:
     """One fetch request: collected once, or again each time that one of its partitions grew."""
 
     __slots__ = (
-        "_broker",
         "_context",
         "_is_due",
         "_is_late",
+        "_parts",
         "_pending",
         "_replica_epoch",
         "_replica_id",
@@ -149,9 +170,9 @@ class _Fetch:
     )
 
     def __init__(
-        self, broker: Broker, request: FetchRequest, session: FetchSession, context: RequestContext
+        self, parts: Parts, request: FetchRequest, session: FetchSession, context: RequestContext
     ) -> None:
-        self._broker = broker
+        self._parts = parts
         self._request = request
         self._session = session
         self._context = context
@@ -184,22 +205,22 @@ class _Fetch:
         next one.
         """
         look = self._new_look(at_deadline=at_deadline)
-        parts: list[tuple[_Found, _AtEnd]] = []
+        pieces: list[tuple[_Found, _AtEnd]] = []
         for some in _pieces(list(self._session.partitions.values())):
             awake = self._awake(some, is_first=is_first)
             found, at_end = self._collect_some(look, awake, is_first=is_first)
-            parts.append(([(fetched, self._read_now(fetched, data)) for fetched, data in found], at_end))
+            pieces.append(([(fetched, self._read_now(fetched, data)) for fetched, data in found], at_end))
             yield
         if not look.must_answer and look.total < self._request.min_bytes:
             return None
         whole: _Found = []
-        for found, at_end in parts:
+        for found, at_end in pieces:
             whole += _merge(found, at_end) if at_end else found
             yield
         return whole
 
     def _new_look(self, *, at_deadline: bool) -> _Look:
-        budget = min(self._request.max_bytes, self._broker.config.int_of("fetch.max.bytes"))
+        budget = min(self._request.max_bytes, self._parts.config.int_of("fetch.max.bytes"))
         return _Look(budget, must_answer=at_deadline)
 
     def _collect_some(
@@ -217,7 +238,7 @@ class _Fetch:
                 else:
                     data, count = self._read(fetched, limit_bytes, look.at_least_one)
             except Exception as raised:  # noqa: BLE001 - it concerns this partition alone
-                error = error_of(self._broker, raised, "Fetch", str(fetched.topic), fetched.index)
+                error = error_of(self._parts.failures, raised, "Fetch", str(fetched.topic), fetched.index)
                 data, count = self._failed(fetched, error), 0
                 look.must_answer = True
             if data is None:
@@ -238,7 +259,7 @@ class _Fetch:
         A follower may have thousands, most of them without news: those are skipped, but the fetch is noted.
         """
         session, replica_id, epoch = self._session, self._replica_id, self._replica_epoch
-        replication = self._broker.replication
+        replication = self._parts.replication
         if replica_id < 0 or not session.is_incremental or not session.id or replication is None:
             return partitions
         standing = replication.brokers.get(replica_id)
@@ -273,12 +294,12 @@ class _Fetch:
         return awake
 
     def _find(self, fetched: FetchedPartition) -> Partition:
-        partitions = self._broker.partitions
+        partitions = self._parts.partitions
         topic, index = fetched.topic, fetched.index
         hosted = partitions.by_id.get(topic) if isinstance(topic, bytes) else partitions.by_name.get(topic)
         partition = hosted.get(index) if hosted is not None else None
         if partition is None:
-            image = self._broker.image
+            image = self._parts.image
             known = image.topics.get(topic) if isinstance(topic, bytes) else image.topics_by_name.get(topic)
             raise not_hosted_error(
                 topic if known is None else known.name,
@@ -298,8 +319,8 @@ class _Fetch:
         offset = fetched.fetch_offset
         data = _data_of(log, fetched)
         if self._request.rack_id and partition.leadership is not None:
-            assert self._broker.replication is not None
-            preferred = self._broker.replication.preferred_replica(
+            assert self._parts.replication is not None
+            preferred = self._parts.replication.preferred_replica(
                 partition, self._request.rack_id, offset, self._context.listener
             )
             if preferred is not None:
@@ -331,7 +352,7 @@ class _Fetch:
                     for one in log.aborted_in(found, offset)
                 ]
         except OSError as error:
-            raise self._broker.directories.storage_error(log, error) from error
+            raise self._parts.directories.storage_error(log, error) from error
         if found.length:
             data.records = found
         return data, found.length
@@ -353,7 +374,7 @@ class _Fetch:
         """
         partition = self._find(fetched)
         log = partition.leader_log(fetched.leader_epoch)
-        replication = self._broker.replication
+        replication = self._parts.replication
         assert replication is not None
         names_epoch = fetched.leader_epoch >= 0
         if partition.leadership is not None:
@@ -372,7 +393,7 @@ class _Fetch:
                 offset, limit_bytes, limit_offset=log.log_end_offset, at_least_one=at_least_one
             )
         except OSError as error:
-            raise self._broker.directories.storage_error(log, error) from error
+            raise self._parts.directories.storage_error(log, error) from error
         if is_first:
             self._note_fetch(partition, fetched)
             data.high_watermark = log.high_watermark
@@ -384,8 +405,8 @@ class _Fetch:
 
     def _note_fetch(self, partition: Partition, fetched: FetchedPartition) -> None:
         """Record that a follower has everything below its fetch offset."""
-        assert self._broker.replication is not None
-        self._broker.replication.fetched(
+        assert self._parts.replication is not None
+        self._parts.replication.fetched(
             partition,
             self._replica_id,
             self._replica_epoch,
@@ -405,7 +426,7 @@ class _Fetch:
             data.aborted_transactions = None
         if self._context.version >= 16 and isinstance(error, (NotLeaderOrFollower, FencedLeaderEpoch)):
             topic_id, name = (fetched.topic, "") if isinstance(fetched.topic, bytes) else (b"", fetched.topic)
-            leader_id, leader_epoch = leader_hint(self._broker, topic_id, name, fetched.index)
+            leader_id, leader_epoch = leader_hint(self._parts.image, topic_id, name, fetched.index)
             data.current_leader = FetchResponse.LeaderIdAndEpoch(
                 leader_id=leader_id, leader_epoch=leader_epoch
             )
@@ -415,7 +436,7 @@ class _Fetch:
         log = self._find(fetched).log
         if log is None:
             return KafkaStorageError(f"The log of {fetched.topic!r}-{fetched.index} is offline: {error}.")
-        return self._broker.directories.storage_error(log, error)
+        return self._parts.directories.storage_error(log, error)
 
     # Waiting
 
@@ -524,7 +545,7 @@ class _Fetch:
         assert self._pending is not None
         if self._run is None:
             self._pending.when_released(self._cancel_look)
-            self._run = self._broker.step_runner.start(self._looked_again(), self._on_looked, self._on_failed)
+            self._run = self._parts.step_runner.start(self._looked_again(), self._on_looked, self._on_failed)
         else:
             self._is_due = True
 
@@ -547,7 +568,7 @@ class _Fetch:
     def _on_failed(self, error: Exception) -> None:
         assert self._pending is not None
         self._run = None
-        self._broker.failures.note("Fetch", "", error)
+        self._parts.failures.note("Fetch", "", error)
         self._pending.complete(None)
 
     def _respond_in_steps(self, found: _Found) -> Steps[FetchResponse]:
@@ -616,11 +637,11 @@ class _Fetch:
     def _name_leaders(self, response: FetchResponse, leaders: set[int]) -> None:
         if leaders and self._context.version >= 16:
             response.node_endpoints = leader_endpoints(
-                self._broker, leaders, self._context.listener, FetchResponse.NodeEndpoint
+                self._parts.image, leaders, self._context.listener, FetchResponse.NodeEndpoint
             )
 
     def _note_sent(self, fetched: FetchedPartition, count: int) -> None:
-        replication = self._broker.replication
+        replication = self._parts.replication
         if replication is not None and replication.leader_throttle.has_topics:
             replication.record_sent(self._find(fetched).topic, fetched.index, count)
 

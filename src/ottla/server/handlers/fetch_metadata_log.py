@@ -9,7 +9,7 @@ error with the leader that this node knows; v17 adds its endpoints; v18 also wak
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ottla.raft.fetch_validation import Position, judge_fetch
 from ottla.raft.metadata_log import TOPIC, EpochEnd
@@ -17,26 +17,28 @@ from ottla.raft.snapshots import SnapshotId
 from ottla.raft.voters import ReplicaKey
 from ottla.server.handlers.quorum_requests import is_of_this_cluster, leader_endpoints, replica_of
 from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.parts import HasClusterId, HasQuorum
 from ottla.waiting.pending_response import PendingResponse
 from ottla.wire import uuid
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
-
-if TYPE_CHECKING:
-    from ottla.server.broker import Broker
 
 KEY = 1
 
 _PartitionData = FetchResponse.PartitionData
 
 
-def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse | PendingResponse:
-    if not is_of_this_cluster(broker, request.cluster_id):
+class Parts(HasClusterId, HasQuorum, Protocol):
+    """The parts of a node that a fetch of the metadata log needs."""
+
+
+def handle(parts: Parts, request: FetchRequest, context: RequestContext) -> FetchResponse | PendingResponse:
+    if not is_of_this_cluster(parts, request.cluster_id):
         return FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
     wanted = _wanted(request, context.version)
     if wanted is None:
         return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
-    fetch = _Fetch(broker, request, wanted, context)
+    fetch = _Fetch(parts, request, wanted, context)
     if (
         request.max_wait_ms < 0
         or wanted.fetch_offset < 0
@@ -63,16 +65,16 @@ def _wanted(request: FetchRequest, version: int) -> FetchRequest.FetchPartition 
 class _Fetch:
     """One fetch: collected once, or again when the log has grown."""
 
-    __slots__ = ("_broker", "_context", "_pending", "_request", "_wanted")
+    __slots__ = ("_context", "_parts", "_pending", "_request", "_wanted")
 
     def __init__(
         self,
-        broker: Broker,
+        parts: HasQuorum,
         request: FetchRequest,
         wanted: FetchRequest.FetchPartition,
         context: RequestContext,
     ) -> None:
-        self._broker = broker
+        self._parts = parts
         self._request = request
         self._wanted = wanted
         self._context = context
@@ -80,7 +82,7 @@ class _Fetch:
 
     def collect(self) -> _PartitionData:
         """The response at this moment."""
-        quorum, wanted = self._broker.quorum, self._wanted
+        quorum, wanted = self._parts.quorum, self._wanted
         driver, replica = quorum.driver, quorum.driver.replica
         if not driver.journal.is_open:
             return _PartitionData(error_code=ErrorCode.BROKER_NOT_AVAILABLE)
@@ -127,7 +129,7 @@ class _Fetch:
     def wait(self) -> PendingResponse:
         """Answer when there is news, or at the deadline."""
         loop = asyncio.get_running_loop()
-        self._pending.watch(self._broker.quorum.progress, self._try_again)
+        self._pending.watch(self._parts.quorum.progress, self._try_again)
         self._pending.timer = loop.call_later(self._request.max_wait_ms / 1000, self._at_deadline)
         self._try_again()  # the fetch itself may have committed something, such as the end of this leader
         return self._pending
@@ -145,7 +147,7 @@ class _Fetch:
         self._pending.complete(self.respond(self.collect()))
 
     def respond(self, data: _PartitionData) -> FetchResponse:
-        version, replica = self._context.version, replica_of(self._broker)
+        version, replica = self._context.version, replica_of(self._parts.quorum)
         if data.records is None:
             data.records = b""
         topic = FetchResponse.FetchableTopicResponse(partitions=[data])
@@ -160,7 +162,7 @@ class _Fetch:
             topic.topic = TOPIC
         if version >= 17:
             response.node_endpoints = leader_endpoints(
-                self._broker, self._context, FetchResponse.NodeEndpoint
+                self._parts.quorum, self._context, FetchResponse.NodeEndpoint
             )
         return response
 

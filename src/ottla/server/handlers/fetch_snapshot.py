@@ -7,7 +7,7 @@ beyond its end. v1 contains the leader's endpoints and directory ids.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ottla.raft.fetch_validation import refusal
 from ottla.raft.metadata_log import TOPIC
@@ -15,11 +15,9 @@ from ottla.raft.snapshots import BOOTSTRAP_ID, SnapshotId
 from ottla.raft.voters import ReplicaKey
 from ottla.server.handlers.quorum_requests import is_of_this_cluster, leader_endpoints, replica_of
 from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.parts import HasClusterId, HasDisk, HasQuorum
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
-
-if TYPE_CHECKING:
-    from ottla.server.broker import Broker
 
 KEY = 59
 PIECE_BYTES_MAX = 16 * 1024 * 1024
@@ -27,10 +25,14 @@ PIECE_BYTES_MAX = 16 * 1024 * 1024
 _Piece = FetchSnapshotResponse.PartitionSnapshot
 
 
+class Parts(HasClusterId, HasQuorum, HasDisk, Protocol):
+    """The parts of a node that FetchSnapshot needs."""
+
+
 async def handle(
-    broker: Broker, request: FetchSnapshotRequest, context: RequestContext
+    parts: Parts, request: FetchSnapshotRequest, context: RequestContext
 ) -> FetchSnapshotResponse:
-    if not is_of_this_cluster(broker, request.cluster_id):
+    if not is_of_this_cluster(parts, request.cluster_id):
         return FetchSnapshotResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
         return FetchSnapshotResponse(error_code=ErrorCode.INVALID_REQUEST)
@@ -41,8 +43,8 @@ async def handle(
         piece = _Piece(index=wanted.partition, error_code=error, unaligned_records=b"")
     else:
         asking = ReplicaKey(request.replica_id, wanted.replica_directory_id)
-        piece = await _piece(broker, wanted, request.max_bytes, asking)
-        replica = replica_of(broker)
+        piece = await _piece(parts, wanted, request.max_bytes, asking)
+        replica = replica_of(parts.quorum)
         piece.current_leader = FetchSnapshotResponse.LeaderIdAndEpoch(
             leader_id=replica.leader_id, leader_epoch=replica.epoch
         )
@@ -50,14 +52,14 @@ async def handle(
         topics=[FetchSnapshotResponse.TopicSnapshot(name=topic.name, partitions=[piece])]
     )
     if context.version >= 1:
-        response.node_endpoints = leader_endpoints(broker, context, FetchSnapshotResponse.NodeEndpoint)
+        response.node_endpoints = leader_endpoints(parts.quorum, context, FetchSnapshotResponse.NodeEndpoint)
     return response
 
 
 async def _piece(
-    broker: Broker, wanted: FetchSnapshotRequest.PartitionSnapshot, max_bytes: int, replica: ReplicaKey
+    parts: Parts, wanted: FetchSnapshotRequest.PartitionSnapshot, max_bytes: int, replica: ReplicaKey
 ) -> _Piece:
-    driver = broker.quorum.driver
+    driver = parts.quorum.driver
     snapshot_id = SnapshotId(wanted.snapshot_id.end_offset, wanted.snapshot_id.epoch)
     piece = _Piece(
         snapshot_id=FetchSnapshotResponse.SnapshotId(end_offset=snapshot_id.offset, epoch=snapshot_id.epoch),
@@ -78,7 +80,7 @@ async def _piece(
         return piece
     count = max(min(max_bytes, PIECE_BYTES_MAX, kept.size_bytes - wanted.position), 1)
     try:
-        data = await broker.disk.offload(store.read_piece, snapshot_id, wanted.position, count)
+        data = await parts.disk.offload(store.read_piece, snapshot_id, wanted.position, count)
     except FileNotFoundError:
         piece.error_code = ErrorCode.SNAPSHOT_NOT_FOUND
         return piece

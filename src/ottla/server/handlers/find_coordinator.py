@@ -7,18 +7,16 @@ key; v4 takes several keys. Share groups (v6, kind 2) are not supported: INVALID
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ottla.coordinator.partitioning import partition_for
 from ottla.server.broker import GROUPS_TOPIC, TRANSACTIONS_TOPIC
-from ottla.server.handlers.auto_create import create_in_background
+from ottla.server.handlers.auto_create import CreationParts, create_in_background
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
+from ottla.server.parts import HasImage
 from ottla.wire.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-
-if TYPE_CHECKING:
-    from ottla.server.broker import Broker
 
 KEY = 10
 
@@ -29,13 +27,17 @@ _TOPICS = {0: GROUPS_TOPIC, 1: TRANSACTIONS_TOPIC}
 _Coordinator = FindCoordinatorResponse.Coordinator
 
 
+class Parts(CreationParts, HasImage, Protocol):
+    """The parts of a node that FindCoordinator needs."""
+
+
 def handle(
-    broker: Broker, request: FindCoordinatorRequest, context: RequestContext
+    parts: Parts, request: FindCoordinatorRequest, context: RequestContext
 ) -> Steps[FindCoordinatorResponse]:
     keys = request.coordinator_keys if context.version >= _MANY_VERSION else [request.key]
     found = []
     for key in keys:
-        found.append(_find(broker, request.key_type, key, context.listener))
+        found.append(_find(parts, request.key_type, key, context.listener))
         yield
     if context.version >= _MANY_VERSION:
         return FindCoordinatorResponse(coordinators=found)
@@ -49,10 +51,10 @@ def handle(
     )
 
 
-def _find(broker: Broker, key_type: int, key: str, listener: str) -> _Coordinator:
+def _find(parts: Parts, key_type: int, key: str, listener: str) -> _Coordinator:
     try:
-        node_id = _leader(broker, key_type, key)
-        endpoint = broker.image.alive_endpoint(node_id, listener)
+        node_id = _leader(parts, key_type, key)
+        endpoint = parts.image.alive_endpoint(node_id, listener)
         if endpoint is None:
             raise CoordinatorNotAvailable("The coordinator is not available.")
     except KafkaError as error:
@@ -62,14 +64,14 @@ def _find(broker: Broker, key_type: int, key: str, listener: str) -> _Coordinato
     return _Coordinator(key=key, node_id=node_id, host=endpoint.host, port=endpoint.port)
 
 
-def _leader(broker: Broker, key_type: int, key: str) -> int:
+def _leader(parts: Parts, key_type: int, key: str) -> int:
     """The leader of the key's partition; -1 if there is none now."""
     if key_type not in _TOPICS:
         raise InvalidRequest(f"Unsupported coordinator key type {key_type}.")
     name = _TOPICS[key_type]
-    topic = broker.image.topics_by_name.get(name)
+    topic = parts.image.topics_by_name.get(name)
     if topic is None:
-        create_in_background(broker, [name])
+        create_in_background(parts, [name])
         raise CoordinatorNotAvailable("The coordinator is not available.")
     registration = topic.partitions.get(partition_for(key, len(topic.partitions)))
     return NOBODY if registration is None else registration.leader

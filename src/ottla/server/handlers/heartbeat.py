@@ -15,19 +15,19 @@ from ottla.wire.errors import CoordinatorLoadInProgress, ErrorCode, KafkaError
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.parts import HasGroups
     from ottla.waiting.pending_response import PendingResponse
 
 KEY = 12
 
 
 def handle(
-    broker: Broker, request: HeartbeatRequest, context: RequestContext
+    parts: HasGroups, request: HeartbeatRequest, context: RequestContext
 ) -> HeartbeatResponse | PendingResponse:
     if not request.group_id:
         return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     caller = caller_of(context)
-    return broker.groups.requests.ask(
+    return parts.groups.requests.ask(
         request.group_id, lambda shard, _pending: shard.classic.heartbeat(request, caller), _failed
     )
 

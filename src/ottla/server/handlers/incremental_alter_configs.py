@@ -8,7 +8,7 @@ resource does not affect the others. `validate_only` checks and changes nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla import config as configs
 from ottla.config import Change, Operation, ResourceType
@@ -18,6 +18,7 @@ from ottla.server.handlers.common import RESOURCES_PER_DECISION, decide_or_forwa
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps, made_of
 from ottla.server.net.step_runner import freed
+from ottla.server.parts import HasConfig, HasNodeId, HasQuorum, HasStepRunner
 from ottla.wire.errors import ErrorCode, KafkaError, NotController
 from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -25,7 +26,7 @@ from ottla.wire.messages.incremental_alter_configs import (
 )
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.metadata.metadata_quorum import MetadataQuorum
 
 KEY = 44
 
@@ -33,13 +34,17 @@ _Resource = IncrementalAlterConfigsRequest.AlterConfigsResource
 _Response = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 
 
+class Parts(HasNodeId, HasConfig, HasQuorum, HasStepRunner, Protocol):
+    """The parts of a node that IncrementalAlterConfigs needs."""
+
+
 async def handle(
-    broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
+    parts: Parts, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
-    is_at_controller = is_controller_listener(broker, context)
-    settled = await broker.step_runner.run(_settled(broker, request, is_at_controller=is_at_controller))
+    is_at_controller = is_controller_listener(parts, context)
+    settled = await parts.step_runner.run(_settled(parts, request, is_at_controller=is_at_controller))
     rest = [resource for index, resource in enumerate(request.resources) if index not in settled]
-    decided = await _decided(broker, context, rest, request.validate_only)
+    decided = await _decided(parts.quorum, context, rest, request.validate_only)
     by_key = {(one.resource_type, one.resource_name): one for one in decided}
 
     def answer(index: int) -> _Response:
@@ -49,15 +54,15 @@ async def handle(
         return by_key[resource.resource_type, resource.resource_name]
 
     if is_at_controller:  # where the same resource may come twice, and is answered once
-        answers = await broker.step_runner.run(made_of(settled, answer))
+        answers = await parts.step_runner.run(made_of(settled, answer))
         return IncrementalAlterConfigsResponse(responses=decided + answers)
     return IncrementalAlterConfigsResponse(
-        responses=await broker.step_runner.run(made_of(range(len(request.resources)), answer))
+        responses=await parts.step_runner.run(made_of(range(len(request.resources)), answer))
     )
 
 
 def _settled(
-    broker: Broker, request: IncrementalAlterConfigsRequest, *, is_at_controller: bool
+    parts: Parts, request: IncrementalAlterConfigsRequest, *, is_at_controller: bool
 ) -> Steps[dict[int, KafkaError | None]]:
     """The resources that the controller need not process, by their position: failed, or done."""
     settled: dict[int, KafkaError | None] = {}
@@ -70,22 +75,22 @@ def _settled(
         if index in settled:
             continue
         try:
-            if _settle(broker, resource, request.validate_only, is_at_controller=is_at_controller):
+            if _settle(parts, resource, request.validate_only, is_at_controller=is_at_controller):
                 settled[index] = None
         except KafkaError as error:
             settled[index] = error.with_traceback(None)  # which would make it garbage in a cycle
     return settled
 
 
-def _settle(broker: Broker, resource: _Resource, validate_only: bool, *, is_at_controller: bool) -> bool:
+def _settle(parts: Parts, resource: _Resource, validate_only: bool, *, is_at_controller: bool) -> bool:
     """Check what this broker can check. True: the controller need not process this resource."""
     changes = [(one.name, one.config_operation, one.value) for one in resource.configs]
     if resource.resource_type == ResourceType.BROKER_LOGGER:
-        log_levels.alter(broker.node_id, resource.resource_name, changes, validate_only=validate_only)
+        log_levels.alter(parts.node_id, resource.resource_name, changes, validate_only=validate_only)
         return True
     if resource.resource_type == ResourceType.BROKER and not is_at_controller:
         configs.check_broker_change(
-            broker.config,
+            parts.config,
             resource.resource_name,
             [Change(name, Operation(operation), value) for name, operation, value in changes],
         )
@@ -93,24 +98,24 @@ def _settle(broker: Broker, resource: _Resource, validate_only: bool, *, is_at_c
 
 
 async def _decided(
-    broker: Broker, context: RequestContext, resources: list[_Resource], validate_only: bool
+    quorum: MetadataQuorum, context: RequestContext, resources: list[_Resource], validate_only: bool
 ) -> list[_Response]:
     """The controller's answers, to some resources at a time."""
     answers = []
     for first in range(0, len(resources), RESOURCES_PER_DECISION):
         answers += await _decided_part(
-            broker, context, resources[first : first + RESOURCES_PER_DECISION], validate_only
+            quorum, context, resources[first : first + RESOURCES_PER_DECISION], validate_only
         )
     return answers
 
 
 async def _decided_part(
-    broker: Broker, context: RequestContext, resources: list[_Resource], validate_only: bool
+    quorum: MetadataQuorum, context: RequestContext, resources: list[_Resource], validate_only: bool
 ) -> list[_Response]:
     request = IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only)
     try:
         response = await decide_or_forward(
-            broker, request, context, lambda state: incremental_alter_configs(state, request)
+            quorum, request, context, lambda state: incremental_alter_configs(state, request)
         )
     except NotController:
         raise

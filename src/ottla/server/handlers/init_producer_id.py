@@ -10,15 +10,16 @@ INVALID_PRODUCER_EPOCH. v6 adds two-phase commit: no timeout, and a prepared tra
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.server.handlers.transaction_common import fenced_code
 from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.parts import HasProducerIds, HasTransactions
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.coordinators.producer_ids import ProducerIds
     from ottla.waiting.pending_response import PendingResponse
 
 KEY = 22
@@ -28,26 +29,30 @@ NO_PRODUCER_EPOCH = -1
 _KNOWS_FENCED_FROM = 4
 
 
+class Parts(HasTransactions, HasProducerIds, Protocol):
+    """The parts of a node that InitProducerId needs."""
+
+
 def handle(
-    broker: Broker, request: InitProducerIdRequest, context: RequestContext
+    parts: Parts, request: InitProducerIdRequest, context: RequestContext
 ) -> InitProducerIdResponse | PendingResponse | Coroutine[Any, Any, InitProducerIdResponse]:
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id == "":
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
-        return broker.transactions.requests.ask(
+        return parts.transactions.requests.ask(
             request.transactional_id,
             lambda shard, _pending: shard.init_producer_id(request),
             lambda error: _refused(fenced_code(error, context.version, _KNOWS_FENCED_FROM)),
         )
-    producer_id = broker.producer_ids.take()
-    return _wait(broker) if producer_id is None else _given(producer_id)
+    producer_id = parts.producer_ids.take()
+    return _wait(parts.producer_ids) if producer_id is None else _given(producer_id)
 
 
-async def _wait(broker: Broker) -> InitProducerIdResponse:
+async def _wait(producer_ids: ProducerIds) -> InitProducerIdResponse:
     try:
-        return _given(await broker.producer_ids.wait())
+        return _given(await producer_ids.wait())
     except KafkaError as error:
         return _refused(error.code)
 

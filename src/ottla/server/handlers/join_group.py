@@ -8,16 +8,16 @@ processes all protocols of a member in one turn of the loop, so a request may co
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.coordinator.groups.classic.responses import join_refused
 from ottla.server.coordinators.groups import caller_of
 from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.parts import HasConfig, HasGroups
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
     from ottla.waiting.pending_response import PendingResponse
 
 KEY = 11
@@ -25,21 +25,25 @@ PROTOCOLS_MAX = 1000
 """Members have one to three."""
 
 
+class Parts(HasConfig, HasGroups, Protocol):
+    """The parts of a node that JoinGroup needs."""
+
+
 def handle(
-    broker: Broker, request: JoinGroupRequest, context: RequestContext
+    parts: Parts, request: JoinGroupRequest, context: RequestContext
 ) -> JoinGroupResponse | PendingResponse:
     version = context.version
     if not request.group_id:
         return join_refused(ErrorCode.INVALID_GROUP_ID, request.member_id, version)
-    least_ms = broker.config.int_of("group.min.session.timeout.ms")
-    if not least_ms <= request.session_timeout_ms <= broker.config.int_of("group.max.session.timeout.ms"):
+    least_ms = parts.config.int_of("group.min.session.timeout.ms")
+    if not least_ms <= request.session_timeout_ms <= parts.config.int_of("group.max.session.timeout.ms"):
         return join_refused(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id, version)
     if len(request.protocols) > PROTOCOLS_MAX:
         return join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id, version)
     if version == 0:
         request.rebalance_timeout_ms = request.session_timeout_ms
     caller = caller_of(context)
-    return broker.groups.requests.ask(
+    return parts.groups.requests.ask(
         request.group_id,
         lambda shard, pending: shard.classic.join(request, caller, pending),
         lambda error: join_refused(error.code, "", version),

@@ -17,8 +17,8 @@ from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupRespons
 
 if TYPE_CHECKING:
     from ottla.coordinator.groups.shard import GroupShard
-    from ottla.server.broker import Broker
     from ottla.server.coordinators.requests import CoordinatorRequest
+    from ottla.server.parts import HasGroups
     from ottla.waiting.pending_response import PendingResponse
 
 KEY = 13
@@ -28,7 +28,7 @@ MEMBERS_PER_DECISION = 500
 
 
 def handle(
-    broker: Broker, request: LeaveGroupRequest, context: RequestContext
+    parts: HasGroups, request: LeaveGroupRequest, context: RequestContext
 ) -> Steps[LeaveGroupResponse | PendingResponse]:
     if not request.group_id:
         return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
@@ -53,7 +53,7 @@ def handle(
         return _in_version(LeaveGroupResponse(members=members), caller.version)
 
     firsts = range(0, max(len(request.members), 1), MEMBERS_PER_DECISION)
-    return (yield from broker.groups.requests.ask_many(map(ask, firsts), join))
+    return (yield from parts.groups.requests.ask_many(map(ask, firsts), join))
 
 
 def _failed(request: LeaveGroupRequest, error: KafkaError) -> LeaveGroupResponse:

@@ -15,7 +15,8 @@ from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.controller.image import ClusterImage
+    from ottla.server.parts import HasImage
 
 KEY = 74
 
@@ -29,7 +30,7 @@ _ALL = (
 
 
 def handle(
-    broker: Broker, request: ListConfigResourcesRequest, context: RequestContext
+    parts: HasImage, request: ListConfigResourcesRequest, context: RequestContext
 ) -> ListConfigResourcesResponse:
     supported = (ResourceType.CLIENT_METRICS,) if context.version == 0 else _ALL
     asked = set(request.resource_types) or set(supported)
@@ -40,13 +41,12 @@ def handle(
             ListConfigResourcesResponse.ConfigResource(resource_name=name, resource_type=resource_type)
             for resource_type in supported
             if resource_type in asked
-            for name in _names(broker, resource_type, context.listener)
+            for name in _names(parts.image, resource_type, context.listener)
         ]
     )
 
 
-def _names(broker: Broker, resource_type: ResourceType, listener: str) -> list[str]:
-    image = broker.image
+def _names(image: ClusterImage, resource_type: ResourceType, listener: str) -> list[str]:
     if resource_type == ResourceType.TOPIC:
         return list(image.topics_by_name)
     if resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):

@@ -16,20 +16,20 @@ from ottla.wire.error_codes import ErrorCode
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.parts import HasGroups
     from ottla.waiting.pending_response import PendingResponse
 
 KEY = 16
 
 
 def handle(
-    broker: Broker, request: ListGroupsRequest, context: RequestContext
+    parts: HasGroups, request: ListGroupsRequest, context: RequestContext
 ) -> Steps[ListGroupsResponse | PendingResponse]:
     states = yield from distinct(request.states_filter)
     types = yield from distinct(request.types_filter)
     wanted = GroupFilter(states, types)
     return (
-        yield from broker.groups.requests.ask_every(
+        yield from parts.groups.requests.ask_every(
             _group_ids, lambda shard, group_ids: shard.list_groups(group_ids, wanted), _joined
         )
     )

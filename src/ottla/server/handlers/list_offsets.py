@@ -13,7 +13,7 @@ that is named twice is INVALID_REQUEST.
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ottla.log.log import Log
 from ottla.log.timestamp_search import BatchSearch, TimestampOffset
@@ -21,6 +21,7 @@ from ottla.records.validate import BYTES_AT_ONCE, TakesLong
 from ottla.server.handlers.unexpected_errors import error_of
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
+from ottla.server.parts import HasBatchWorker, HasDirectories, HasFailures, HasImage, HasPartitions
 from ottla.server.replicas.partition import Partition, hosted_partition
 from ottla.wire.errors import (
     ErrorCode,
@@ -33,7 +34,7 @@ from ottla.wire.errors import (
 from ottla.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.log.directories.log_directories import LogDirectories
 
 KEY = 2
 
@@ -64,6 +65,10 @@ _Asked = ListOffsetsRequest.ListOffsetsPartition
 _Answer = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 
+class Parts(HasImage, HasPartitions, HasDirectories, HasBatchWorker, HasFailures, Protocol):
+    """The parts of a node that ListOffsets needs."""
+
+
 class _Later(NamedTuple):
     """A partition whose search takes long, and the response that it completes."""
 
@@ -73,7 +78,7 @@ class _Later(NamedTuple):
 
 
 def handle(
-    broker: Broker, request: ListOffsetsRequest, context: RequestContext
+    parts: Parts, request: ListOffsetsRequest, context: RequestContext
 ) -> Steps[ListOffsetsResponse | Coroutine[Any, Any, ListOffsetsResponse]]:
     later: list[_Later] = []
     times: dict[str, dict[int, _Asked]] = {}
@@ -92,17 +97,17 @@ def handle(
         for index, asked in partitions.items():
             is_repeated = (name, index) in repeated
             try:
-                answer = _answer(broker, request, context.version, name, asked, is_repeated)
+                answer = _answer(parts, request, context.version, name, asked, is_repeated)
             except TakesLong:
                 answer = _Answer(partition_index=index)
                 later.append(_Later(name, asked, answer))
             found.partitions.append(answer)
             yield
-    return response if not later else _search_later(broker, request, context.version, response, later)
+    return response if not later else _search_later(parts, request, context.version, response, later)
 
 
 async def _search_later(
-    broker: Broker,
+    parts: Parts,
     request: ListOffsetsRequest,
     version: int,
     response: ListOffsetsResponse,
@@ -111,24 +116,26 @@ async def _search_later(
     """Search batches on another thread that are too large for the event loop."""
     for topic, asked, answer in later:
         try:
-            partition = hosted_partition(broker, topic, asked.partition_index)
+            partition = hosted_partition(parts, topic, asked.partition_index)
             log = _log(request, partition, asked)
             first_offset, found = log.log_start_offset, None
-            while found is None and (search := _next_search(broker, log, asked.timestamp, first_offset)):
-                found = await broker.batch_worker.run(search.find)
+            while found is None and (
+                search := _next_search(parts.directories, log, asked.timestamp, first_offset)
+            ):
+                found = await parts.batch_worker.run(search.find)
                 first_offset = search.header.last_offset + 1
         except Exception as raised:  # noqa: BLE001 - it concerns this partition alone
-            error = error_of(broker, raised, "ListOffsets", topic, asked.partition_index)
+            error = error_of(parts.failures, raised, "ListOffsets", topic, asked.partition_index)
             _refuse(answer, error, version)
             continue
-        searched = _answer(broker, request, version, topic, asked, False, found or _NOT_THERE)
+        searched = _answer(parts, request, version, topic, asked, False, found or _NOT_THERE)
         for name in type(answer).__slots__:
             setattr(answer, name, getattr(searched, name))
     return response
 
 
 def _answer(
-    broker: Broker,
+    parts: Parts,
     request: ListOffsetsRequest,
     version: int,
     topic: str,
@@ -147,12 +154,12 @@ def _answer(
             )
         if asked.timestamp < 0 and version < _FIRST_VERSIONS.get(asked.timestamp, version + 1):
             raise UnsupportedVersion(f"Version {version} does not support timestamp {asked.timestamp}.")
-        partition = hosted_partition(broker, topic, asked.partition_index)
-        found = _find(broker, request, partition, asked, searched)
+        partition = hosted_partition(parts, topic, asked.partition_index)
+        found = _find(parts.directories, request, partition, asked, searched)
     except TakesLong:
         raise
     except Exception as raised:  # noqa: BLE001 - it concerns this partition alone
-        error = error_of(broker, raised, "ListOffsets", topic, asked.partition_index)
+        error = error_of(parts.failures, raised, "ListOffsets", topic, asked.partition_index)
         refused = _Answer(partition_index=asked.partition_index)
         _refuse(refused, error, version)
         return refused
@@ -178,7 +185,7 @@ def _log(request: ListOffsetsRequest, partition: Partition, asked: _Asked) -> Lo
 
 
 def _find(
-    broker: Broker,
+    directories: LogDirectories,
     request: ListOffsetsRequest,
     partition: Partition,
     asked: _Asked,
@@ -199,7 +206,7 @@ def _find(
         if is_client:
             _check_watermark(partition, log)
         return TimestampOffset(-1, limit_offset, partition.leader_epoch)
-    found = searched or _search(broker, log, time)
+    found = searched or _search(directories, log, time)
     if found is None or found.offset >= limit_offset:
         if is_client:
             _check_watermark(partition, log)
@@ -213,12 +220,12 @@ def _earliest(log: Log) -> TimestampOffset:
     return TimestampOffset(-1, log.log_start_offset, first.epoch if first is not None and is_known else None)
 
 
-def _search(broker: Broker, log: Log, time: int) -> TimestampOffset | None:
+def _search(directories: LogDirectories, log: Log, time: int) -> TimestampOffset | None:
     """The first record at or after a timestamp, or the one with the largest; None if there is none."""
     if time in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOWHERE
     first_offset = log.log_start_offset
-    while (search := _next_search(broker, log, time, first_offset)) is not None:
+    while (search := _next_search(directories, log, time, first_offset)) is not None:
         found = search.find(BYTES_AT_ONCE)
         if found is not None:
             return found
@@ -226,14 +233,14 @@ def _search(broker: Broker, log: Log, time: int) -> TimestampOffset | None:
     return None
 
 
-def _next_search(broker: Broker, log: Log, time: int, first_offset: int) -> BatchSearch | None:
+def _next_search(directories: LogDirectories, log: Log, time: int, first_offset: int) -> BatchSearch | None:
     """The next batch to search."""
     try:
         if time != MAX_TIMESTAMP:
             return log.batch_for_timestamp(time, first_offset)
         return log.segments.batch_of_max_timestamp() if first_offset == log.log_start_offset else None
     except OSError as error:
-        raise broker.directories.storage_error(log, error) from error
+        raise directories.storage_error(log, error) from error
 
 
 def _check_watermark(partition: Partition, log: Log) -> None:

@@ -17,7 +17,7 @@ from ottla.wire.messages.list_partition_reassignments import (
 )
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.parts import HasImage
 
 KEY = 46
 
@@ -25,15 +25,15 @@ TOPICS_IN_STEP = 200
 
 
 def handle(
-    broker: Broker, request: ListPartitionReassignmentsRequest, context: RequestContext
+    parts: HasImage, request: ListPartitionReassignmentsRequest, context: RequestContext
 ) -> Steps[ListPartitionReassignmentsResponse]:
     if request.topics is None:
-        return list_partition_reassignments(broker.image, request)
+        return list_partition_reassignments(parts.image, request)
     response = ListPartitionReassignmentsResponse(error_message=None)
     for first in range(0, len(request.topics), TOPICS_IN_STEP):
         part = copy(request)
         part.topics = request.topics[first : first + TOPICS_IN_STEP]
-        response.topics += list_partition_reassignments(broker.image, part).topics
+        response.topics += list_partition_reassignments(parts.image, part).topics
         yield
     return response
 

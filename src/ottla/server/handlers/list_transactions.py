@@ -19,14 +19,14 @@ from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListT
 
 if TYPE_CHECKING:
     from ottla.coordinator.transactions.shard import TransactionShard
-    from ottla.server.broker import Broker
+    from ottla.server.parts import HasTransactions
     from ottla.waiting.pending_response import PendingResponse
 
 KEY = 66
 
 
 def handle(
-    broker: Broker, request: ListTransactionsRequest, context: RequestContext
+    parts: HasTransactions, request: ListTransactionsRequest, context: RequestContext
 ) -> Steps[ListTransactionsResponse | PendingResponse]:
     names = yield from distinct(request.state_filters)
     unknown = [name for name in names if name not in STATE_OF_LABEL]
@@ -56,7 +56,7 @@ def handle(
         return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
 
     return (
-        yield from broker.transactions.requests.ask_every(
+        yield from parts.transactions.requests.ask_every(
             choose, lambda shard, transactional_ids: shard.list(transactional_ids, wanted), join
         )
     )

@@ -12,10 +12,10 @@ the request; v13 an error code for the whole.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.controller.topic_names import is_internal, why_invalid
-from ottla.server.handlers.auto_create import create_in_background
+from ottla.server.handlers.auto_create import CreationParts, create_in_background
 from ottla.server.handlers.common import (
     CLUSTER_OPERATIONS,
     NO_LEADER,
@@ -25,13 +25,14 @@ from ottla.server.handlers.common import (
 )
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
+from ottla.server.parts import HasClusterId, HasImage, HasRandom
 from ottla.wire import uuid
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 if TYPE_CHECKING:
+    from ottla.controller.image import ClusterImage
     from ottla.controller.registrations import PartitionRegistration, Topic
-    from ottla.server.broker import Broker
 
 KEY = 3
 
@@ -41,7 +42,11 @@ _Topic = MetadataResponse.MetadataResponseTopic
 _Partition = MetadataResponse.MetadataResponsePartition
 
 
-def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> Steps[MetadataResponse]:
+class Parts(CreationParts, HasClusterId, HasImage, HasRandom, Protocol):
+    """The parts of a node that Metadata needs."""
+
+
+def handle(parts: Parts, request: MetadataRequest, context: RequestContext) -> Steps[MetadataResponse]:
     version = context.version
     asked = request.topics
     if asked is not None and version < _FIRST_VERSION_WITH_IDS:
@@ -49,17 +54,17 @@ def handle(broker: Broker, request: MetadataRequest, context: RequestContext) ->
             return _refused(request)
         if version == 0 and not asked:
             asked = None
-    reach = Reach(broker, context.listener)
+    reach = Reach(parts.image, context.listener)
     if asked is None:
         topics = []
-        for topic in list(broker.image.topics.values()):
+        for topic in list(parts.image.topics.values()):
             topics.append((yield from _described(topic, reach, version)))
     else:
-        topics = yield from _asked(broker, request, asked, reach, version)
+        topics = yield from _asked(parts, request, asked, reach, version)
     response = MetadataResponse(
-        brokers=_brokers(broker, context.listener),
-        cluster_id=broker.cluster_id,
-        controller_id=random_alive_broker(broker),
+        brokers=_brokers(parts.image, context.listener),
+        cluster_id=parts.cluster_id,
+        controller_id=random_alive_broker(parts),
         topics=topics,
     )
     if version >= 8:
@@ -85,9 +90,9 @@ def _refused(request: MetadataRequest) -> MetadataResponse:
     )
 
 
-def _brokers(broker: Broker, listener: str) -> list[MetadataResponse.MetadataResponseBroker]:
+def _brokers(image: ClusterImage, listener: str) -> list[MetadataResponse.MetadataResponseBroker]:
     found = []
-    for registration in broker.image.brokers.values():
+    for registration in image.brokers.values():
         endpoint = None if registration.fenced else registration.endpoint(listener)
         if endpoint is not None:
             found.append(
@@ -99,7 +104,7 @@ def _brokers(broker: Broker, listener: str) -> list[MetadataResponse.MetadataRes
 
 
 def _asked(
-    broker: Broker,
+    parts: Parts,
     request: MetadataRequest,
     asked: list[MetadataRequest.MetadataRequestTopic],
     reach: Reach,
@@ -111,7 +116,7 @@ def _asked(
     if ids:
         unknown = []
         for topic_id in ids:
-            topic = broker.image.topics.get(topic_id)
+            topic = parts.image.topics.get(topic_id)
             if topic is None:
                 unknown.append(_Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id))
             else:
@@ -123,18 +128,18 @@ def _asked(
     found = []
     missing = []
     for name in dict.fromkeys(topic.name for topic in asked if topic.name is not None):
-        topic = broker.image.topics_by_name.get(name)
+        topic = parts.image.topics_by_name.get(name)
         if topic is not None:
             found.append((yield from _described(topic, reach, version)))
         else:
             missing.append(name)
         yield
     if missing:
-        found += yield from _missing(broker, missing, may_create=request.allow_auto_topic_creation)
+        found += yield from _missing(parts, missing, may_create=request.allow_auto_topic_creation)
     return found
 
 
-def _missing(broker: Broker, names: list[str], *, may_create: bool) -> Steps[list[_Topic]]:
+def _missing(parts: CreationParts, names: list[str], *, may_create: bool) -> Steps[list[_Topic]]:
     """The errors of topics that do not exist; valid names are created if that is allowed."""
     answers = []
     creatable = []
@@ -146,8 +151,8 @@ def _missing(broker: Broker, names: list[str], *, may_create: bool) -> Steps[lis
             code = ErrorCode.INVALID_TOPIC_EXCEPTION
         answers.append(_Topic(error_code=code, name=name, is_internal=is_internal(name)))
         yield
-    if creatable and may_create and broker.config.bool_of("auto.create.topics.enable"):
-        create_in_background(broker, creatable)
+    if creatable and may_create and parts.config.bool_of("auto.create.topics.enable"):
+        create_in_background(parts, creatable)
     return answers
 
 

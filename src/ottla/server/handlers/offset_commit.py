@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.server.coordinators.groups import caller_of
 from ottla.server.handlers.offset_common import (
@@ -22,14 +22,15 @@ from ottla.server.handlers.offset_common import (
 )
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
+from ottla.server.parts import HasGroups, HasImage
 from ottla.wire.error_codes import ErrorCode
 from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.uuid import ZERO
 
 if TYPE_CHECKING:
+    from ottla.controller.image import ClusterImage
     from ottla.coordinator.groups.shard import GroupShard
     from ottla.coordinator.result import Result
-    from ottla.server.broker import Broker
     from ottla.server.coordinators.requests import CoordinatorRequest
     from ottla.waiting.pending_response import PendingResponse
     from ottla.wire.errors import KafkaError
@@ -44,15 +45,19 @@ _Partition = OffsetCommitResponse.OffsetCommitResponsePartition
 _Key = Callable[[_Topic], str | bytes]
 
 
+class Parts(HasImage, HasGroups, Protocol):
+    """The parts of a node that OffsetCommit needs."""
+
+
 def handle(
-    broker: Broker, request: OffsetCommitRequest, context: RequestContext
+    parts: Parts, request: OffsetCommitRequest, context: RequestContext
 ) -> Steps[OffsetCommitResponse | PendingResponse]:
     refused: list[_Topic] = []
     by_id = context.version >= _TOPIC_IDS_FROM
     key: _Key = _id_of if by_id else _name_of
     topics = []
     for topic in request.topics:
-        known = _known_part(broker, topic, by_id, refused)
+        known = _known_part(parts.image, topic, by_id, refused)
         if known is not None:
             topics.append(known)
         yield
@@ -66,7 +71,7 @@ def handle(
         asked.topics = part
 
         def decide(shard: GroupShard, _pending: PendingResponse) -> Result[OffsetCommitResponse]:
-            check_commit_bytes(broker, request.group_id, size)
+            check_commit_bytes(parts, request.group_id, size)
             return shard.offsets.commit(asked, caller)
 
         def failed(error: KafkaError) -> OffsetCommitResponse:
@@ -80,17 +85,19 @@ def handle(
         answered = rejoined([answer.topics for answer in answers], key)
         return OffsetCommitResponse(topics=merged(refused, answered, key))
 
-    parts = yield from in_parts(topics)
-    return (yield from broker.groups.requests.ask_many(map(ask, parts), join))
+    pieces = yield from in_parts(topics)
+    return (yield from parts.groups.requests.ask_many(map(ask, pieces), join))
 
 
-def _known_part(broker: Broker, topic: _AskedTopic, by_id: bool, refused: list[_Topic]) -> _AskedTopic | None:
+def _known_part(
+    image: ClusterImage, topic: _AskedTopic, by_id: bool, refused: list[_Topic]
+) -> _AskedTopic | None:
     """The existing partitions of a topic, with its name and its id; the others are rejected."""
     if by_id:
-        known = broker.image.topics.get(topic.topic_id)
+        known = image.topics.get(topic.topic_id)
         missing = ErrorCode.UNKNOWN_TOPIC_ID
     else:
-        known = broker.image.topics_by_name.get(topic.name)
+        known = image.topics_by_name.get(topic.name)
         missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         topic.topic_id = ZERO
     if known is None:

@@ -10,7 +10,7 @@ from ottla.server.net.long_requests import Steps
 from ottla.wire.errors import MessageTooLarge
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.parts import HasGroups
     from ottla.wire.messages.offset_commit import OffsetCommitRequest
     from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
@@ -89,9 +89,9 @@ def commit_bytes(
     return size
 
 
-def check_commit_bytes(broker: Broker, group_id: str, size: int) -> None:
+def check_commit_bytes(parts: HasGroups, group_id: str, size: int) -> None:
     """Reject a commit that does not fit into one batch, as Kafka does."""
-    coordinator = broker.groups.coordinator
+    coordinator = parts.groups.coordinator
     log = coordinator.active(coordinator.partition_for(group_id)).partition.log
     if log is not None and size > log.config.max_message_bytes:
         raise MessageTooLarge(

@@ -7,17 +7,18 @@ response with an error of the whole group contains nothing else.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.server.handlers.offset_common import in_parts, merged, rejoined, split
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
+from ottla.server.parts import HasGroups, HasImage
 from ottla.wire.error_codes import ErrorCode
 from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 
 if TYPE_CHECKING:
+    from ottla.controller.image import ClusterImage
     from ottla.coordinator.groups.shard import GroupShard
-    from ottla.server.broker import Broker
     from ottla.server.coordinators.requests import CoordinatorRequest
     from ottla.waiting.pending_response import PendingResponse
 
@@ -28,15 +29,19 @@ _Topic = OffsetDeleteResponse.OffsetDeleteResponseTopic
 _Partition = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 
+class Parts(HasImage, HasGroups, Protocol):
+    """The parts of a node that OffsetDelete needs."""
+
+
 def handle(
-    broker: Broker, request: OffsetDeleteRequest, context: RequestContext
+    parts: Parts, request: OffsetDeleteRequest, context: RequestContext
 ) -> Steps[OffsetDeleteResponse | PendingResponse]:
     if not request.group_id:
         return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     refused: list[_Topic] = []
     topics = []
     for topic in request.topics:
-        known = _known_part(broker, topic, refused)
+        known = _known_part(parts.image, topic, refused)
         if known is not None:
             topics.append(known)
         yield
@@ -56,13 +61,13 @@ def handle(
         answered = rejoined([answer.topics for answer in answers], _name_of)
         return OffsetDeleteResponse(topics=merged(refused, answered, _name_of))
 
-    parts = yield from in_parts(topics)
-    return (yield from broker.groups.requests.ask_many(map(ask, parts or [[]]), join))
+    pieces = yield from in_parts(topics)
+    return (yield from parts.groups.requests.ask_many(map(ask, pieces or [[]]), join))
 
 
-def _known_part(broker: Broker, topic: _AskedTopic, refused: list[_Topic]) -> _AskedTopic | None:
+def _known_part(image: ClusterImage, topic: _AskedTopic, refused: list[_Topic]) -> _AskedTopic | None:
     """The existing partitions of a topic; the others are rejected."""
-    known = broker.image.topics_by_name.get(topic.name)
+    known = image.topics_by_name.get(topic.name)
     topic.partitions, unknown = split(topic.partitions, () if known is None else known.partitions)
     if unknown or known is None:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

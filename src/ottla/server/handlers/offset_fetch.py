@@ -9,19 +9,20 @@ than once, each group and each partition is returned once.
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.coordinator.result import Result
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import REPEATS_MAX, Steps, distinct
+from ottla.server.parts import HasGroups, HasImage
 from ottla.wire.error_codes import ErrorCode
 from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ottla.wire.uuid import ZERO
 
 if TYPE_CHECKING:
+    from ottla.controller.image import ClusterImage
     from ottla.coordinator.groups.offsets.protocol import FoundOffsets
     from ottla.coordinator.groups.shard import GroupShard
-    from ottla.server.broker import Broker
     from ottla.server.coordinators.requests import CoordinatorRequest
     from ottla.waiting.pending_response import PendingResponse
 
@@ -43,17 +44,21 @@ _Found = _Group | tuple["FoundOffsets", list[_Topic]]
 """The error of a group; or its offsets, and the rejected topics."""
 
 
+class Parts(HasImage, HasGroups, Protocol):
+    """The parts of a node that OffsetFetch needs."""
+
+
 def handle(
-    broker: Broker, request: OffsetFetchRequest, context: RequestContext
+    parts: Parts, request: OffsetFetchRequest, context: RequestContext
 ) -> Steps[Steps[OffsetFetchResponse] | PendingResponse]:
     version = context.version
     groups = yield from _merged(_groups_of(request, version))
     asked = []
     for group in groups:
-        asked.append((yield from _fetch(broker, group, version, require_stable=request.require_stable)))
+        asked.append((yield from _fetch(parts.image, group, version, require_stable=request.require_stable)))
     return (
-        yield from broker.groups.requests.ask_many(
-            asked, lambda found: _response(broker, groups, found, version)
+        yield from parts.groups.requests.ask_many(
+            asked, lambda found: _response(parts.image, groups, found, version)
         )
     )
 
@@ -96,7 +101,7 @@ def _merged(groups: list[_AskedGroup]) -> Steps[list[_AskedGroup]]:
 
 
 def _response(
-    broker: Broker, groups: list[_AskedGroup], found: list[_Found], version: int
+    image: ClusterImage, groups: list[_AskedGroup], found: list[_Found], version: int
 ) -> Steps[OffsetFetchResponse]:
     answered = []
     for group, one in zip(groups, found, strict=True):
@@ -107,7 +112,7 @@ def _response(
         offsets, refused = one
         fetched = yield from offsets.rows()
         if version >= _TOPIC_IDS_FROM and group.topics is None:
-            fetched.topics = _identified(broker, fetched.topics)
+            fetched.topics = _identified(image, fetched.topics)
         fetched.topics += refused
         answered.append(fetched)
     if version >= _SEVERAL_GROUPS_FROM:
@@ -128,7 +133,7 @@ def _groups_of(request: OffsetFetchRequest, version: int) -> list[_AskedGroup]:
 
 
 def _fetch(
-    broker: Broker, group: _AskedGroup, version: int, *, require_stable: bool
+    image: ClusterImage, group: _AskedGroup, version: int, *, require_stable: bool
 ) -> Steps[CoordinatorRequest[GroupShard, _Found]]:
     by_id = version >= _TOPIC_IDS_FROM
     refused: list[_Topic] = []
@@ -137,7 +142,7 @@ def _fetch(
         asked = _AskedGroup(
             group_id=group.group_id, member_id=group.member_id, member_epoch=group.member_epoch
         )
-        asked.topics = yield from _named(broker, group.topics, refused)
+        asked.topics = yield from _named(image, group.topics, refused)
     yield
 
     def decide(shard: GroupShard, _pending: PendingResponse) -> Result[_Found]:
@@ -146,11 +151,11 @@ def _fetch(
     return group.group_id, decide, lambda error: _failed(group, error.code, version)
 
 
-def _named(broker: Broker, topics: list[_AskedTopic], refused: list[_Topic]) -> Steps[list[_AskedTopic]]:
+def _named(image: ClusterImage, topics: list[_AskedTopic], refused: list[_Topic]) -> Steps[list[_AskedTopic]]:
     """Topics given by id, with their names."""
     named = []
     for topic in topics:
-        known = broker.image.topics.get(topic.topic_id)
+        known = image.topics.get(topic.topic_id)
         if known is None:
             refused.append(_refused(topic, ErrorCode.UNKNOWN_TOPIC_ID))
         else:
@@ -160,11 +165,11 @@ def _named(broker: Broker, topics: list[_AskedTopic], refused: list[_Topic]) -> 
     return named
 
 
-def _identified(broker: Broker, topics: list[_Topic]) -> list[_Topic]:
+def _identified(image: ClusterImage, topics: list[_Topic]) -> list[_Topic]:
     """Topics with their ids: a deleted topic has none, and cannot be in the response."""
     identified = []
     for topic in topics:
-        known = broker.image.topics_by_name.get(topic.name)
+        known = image.topics_by_name.get(topic.name)
         if known is not None:
             topic.topic_id = known.id
             identified.append(topic)

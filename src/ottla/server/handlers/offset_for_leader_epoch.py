@@ -19,7 +19,7 @@ from ottla.wire.messages.offset_for_leader_epoch import (
 )
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.replicas.partition import HostedParts
 
 KEY = 23
 
@@ -27,24 +27,24 @@ _Answer = OffsetForLeaderEpochResponse.EpochEndOffset
 
 
 def handle(
-    broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
+    parts: HostedParts, request: OffsetForLeaderEpochRequest, context: RequestContext
 ) -> Steps[OffsetForLeaderEpochResponse]:
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:
         found = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=topic.topic)
         response.topics.append(found)
         for asked in topic.partitions:
-            found.partitions.append(_answer(broker, topic.topic, asked))
+            found.partitions.append(_answer(parts, topic.topic, asked))
             yield
         yield
     return response
 
 
 def _answer(
-    broker: Broker, topic: str, asked: OffsetForLeaderEpochRequest.OffsetForLeaderPartition
+    parts: HostedParts, topic: str, asked: OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 ) -> _Answer:
     try:
-        log = hosted_partition(broker, topic, asked.partition).leader_log(asked.current_leader_epoch)
+        log = hosted_partition(parts, topic, asked.partition).leader_log(asked.current_leader_epoch)
     except KafkaError as error:
         return _Answer(error_code=error.code, partition=asked.partition)
     epoch, end_offset = log.end_offset_for_epoch(asked.leader_epoch)

@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ottla.log.log import Appended, CheckedBatch, Log
 from ottla.rare_paths import rarely
@@ -34,6 +34,18 @@ from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
 from ottla.server.net.step_runner import finished, long_lists
 from ottla.server.net.turns import TURN_MS
+from ottla.server.parts import (
+    HasAppendTasks,
+    HasBackground,
+    HasBatchWorker,
+    HasClock,
+    HasDirectories,
+    HasFailures,
+    HasImage,
+    HasPartitions,
+    HasStepRunner,
+    HasTransactions,
+)
 from ottla.server.replicas.outcome_wait import Append, OutcomeWait
 from ottla.server.replicas.partition import Partition, flush_partition, not_hosted_error
 from ottla.waiting.pending_response import PendingResponse
@@ -54,9 +66,9 @@ from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
 
 if TYPE_CHECKING:
     from ottla.log.producer_state import VerificationGuard
-    from ottla.server.broker import Broker
     from ottla.server.coordinators.transaction_verification import Guards, Refusals
     from ottla.server.net.connection import Connection
+    from ottla.server.replicas.partition import HostedParts
 
 KEY = 0
 LEADER_HINT_VERSION = 10
@@ -86,10 +98,30 @@ _Unacknowledged: TypeAlias = Append[_PartitionResponse]
 """A batch that is in the leader's log and not yet acknowledged, with its part of the response."""
 
 
+class Parts(
+    HasImage,
+    HasPartitions,
+    HasDirectories,
+    HasTransactions,
+    HasStepRunner,
+    HasBatchWorker,
+    HasBackground,
+    HasAppendTasks,
+    HasFailures,
+    HasClock,
+    Protocol,
+):
+    """The parts of a node that Produce needs."""
+
+
+class AcknowledgingParts(HasImage, HasDirectories, HasBackground, Protocol):
+    """The parts of a node that a produce request waits with."""
+
+
 def handle(
-    broker: Broker, request: ProduceRequest, context: RequestContext
+    parts: Parts, request: ProduceRequest, context: RequestContext
 ) -> ProduceResponse | PendingResponse | Steps[ProduceResponse | PendingResponse | None] | None:
-    steps = _check_and_append(broker, request, context)
+    steps = _check_and_append(parts, request, context)
     return _held(steps, request, context) if _names_many(request) else finished(steps)
 
 
@@ -113,18 +145,18 @@ def _held(
 
 
 def _check_and_append(
-    broker: Broker, request: ProduceRequest, context: RequestContext
+    parts: Parts, request: ProduceRequest, context: RequestContext
 ) -> Steps[ProduceResponse | PendingResponse | None]:
     refusal = yield from _refusal_of_all(request)
     if request.transactional_id is not None and refusal is None:
         from ottla.server.handlers.produce_transactional import verify_and_append
 
-        return (yield from verify_and_append(broker, request, context))
-    return append_all(broker, request, context, refusal=refusal)
+        return (yield from verify_and_append(parts, request, context))
+    return append_all(parts, request, context, refusal=refusal)
 
 
 def append_all(
-    broker: Broker,
+    parts: Parts,
     request: ProduceRequest,
     context: RequestContext,
     *,
@@ -133,7 +165,7 @@ def append_all(
     guards: Guards = _NONE,
 ) -> ProduceResponse | PendingResponse | None:
     """Append each partition's batch. `refusal` is an error of all of them; `refusals` of some."""
-    return _Appending(broker, request, context, refusal, refusals, guards).start()
+    return _Appending(parts, request, context, refusal, refusals, guards).start()
 
 
 class _Appending:
@@ -147,12 +179,12 @@ class _Appending:
 
     __slots__ = (
         "_appends",
-        "_broker",
         "_context",
         "_first_error",
         "_guards",
         "_is_alone",
         "_is_holding",
+        "_parts",
         "_refusal",
         "_refusals",
         "_request",
@@ -163,14 +195,14 @@ class _Appending:
 
     def __init__(
         self,
-        broker: Broker,
+        parts: Parts,
         request: ProduceRequest,
         context: RequestContext,
         refusal: KafkaError | None,
         refusals: Refusals,
         guards: Guards,
     ) -> None:
-        self._broker = broker
+        self._parts = parts
         self._request = request
         self._context = context
         self._refusal = refusal
@@ -187,16 +219,16 @@ class _Appending:
 
     def start(self) -> ProduceResponse | PendingResponse | None:
         if not self._is_alone:
-            self._stop_at = self._broker.clock.monotonic() + TURN_MS / 1000
+            self._stop_at = self._parts.clock.monotonic() + TURN_MS / 1000
         try:
             check = next(self._appends)
         except StopIteration:
             return self._finish()
         rest = self._request.topic_data[len(self._topics) :]
         self._context.connection.hold(keep_records(self._context.connection, rest))
-        self._broker.step_runner.pause.begin()  # the request has many objects, none of them garbage
+        self._parts.step_runner.pause.begin()  # the request has many objects, none of them garbage
         self._is_holding = True
-        task = self._broker.append_later(self._go_on(check))
+        task = self._parts.append_later(self._go_on(check))
         task.add_done_callback(self._release)  # one that is cancelled before its first step does nothing
         answer = response_of_task(task)
         return answer if self._request.acks != 0 else None
@@ -204,7 +236,7 @@ class _Appending:
     def _release(self, _task: asyncio.Future[Any] | None = None) -> None:
         if self._is_holding:
             self._is_holding = False
-            self._broker.step_runner.pause.end()
+            self._parts.step_runner.pause.end()
             self._context.connection.release()
 
     async def _go_on(self, check: _Check | None) -> ProduceResponse | None:
@@ -213,11 +245,11 @@ class _Appending:
             while True:
                 if check is None:
                     await asyncio.sleep(0)
-                    self._stop_at = self._broker.clock.monotonic() + TURN_MS / 1000
+                    self._stop_at = self._parts.clock.monotonic() + TURN_MS / 1000
                     check = next(self._appends)
                     continue
                 try:
-                    checked = await self._broker.batch_worker.run(check())
+                    checked = await self._parts.batch_worker.run(check())
                 except Exception as error:  # noqa: BLE001 - see where it is thrown
                     check = self._appends.throw(error)
                 else:
@@ -232,7 +264,7 @@ class _Appending:
         check = checked = None
         lists = long_lists(self._request)
         self._request.topic_data = []  # the records are not needed while the replicas fetch them
-        self._broker.step_runner.free(lists)
+        self._parts.step_runner.free(lists)
         del lists
         outcome = self._finish()
         return await completion_of(outcome) if isinstance(outcome, PendingResponse) else outcome
@@ -243,8 +275,8 @@ class _Appending:
         """
         request, version = self._request, self._context.version
         acks = request.acks
-        now_ms = self._broker.clock.now_ms()
-        monotonic = self._broker.clock.monotonic
+        now_ms = self._parts.clock.now_ms()
+        monotonic = self._parts.clock.monotonic
         for topic in request.topic_data:
             answers: list[_PartitionResponse] = []
             for data in topic.partition_data:
@@ -253,16 +285,16 @@ class _Appending:
                     asked, guard = self._check_asked(topic, data)
                     assert data.records is not None  # which it refuses
                     try:
-                        appended = _append(self._broker, asked, data.records, acks, now_ms, guard)
+                        appended = _append(self._parts, asked, data.records, acks, now_ms, guard)
                     except TakesLong as reason:
                         if asked.is_internal and not isinstance(reason, RecompressionTakesLong):
                             raise _too_large_for_internal(asked) from None
                         asked, appended = yield from self._append_long(topic, data, asked, guard, now_ms)
                 except Exception as raised:  # noqa: BLE001 - it concerns this partition alone
                     name = topic.name or str(topic.topic_id)
-                    error = error_of(self._broker, raised, "Produce", name, data.index)
+                    error = error_of(self._parts.failures, raised, "Produce", name, data.index)
                     self._first_error = self._first_error or error
-                    answers.append(_failed(self._broker, topic, data.index, asked, error, version))
+                    answers.append(_failed(self._parts, topic, data.index, asked, error, version))
                 else:
                     answers.append(self._written(asked, data.index, appended))
                 if not self._is_alone and (
@@ -277,10 +309,10 @@ class _Appending:
         self, topic: ProduceRequest.TopicProduceData, data: ProduceRequest.PartitionProduceData
     ) -> tuple[Partition, VerificationGuard | None]:
         """The partition to append to; KafkaError if that is not allowed."""
-        broker, version = self._broker, self._context.version
+        parts, version = self._parts, self._context.version
         if self._refusal is not None:
             raise self._refusal
-        partition = _hosted(broker, topic, data.index, version)
+        partition = _hosted(parts, topic, data.index, version)
         check_request(data.records, version)
         if partition.is_internal and self._context.client_id != ADMIN_CLIENT_ID:
             raise InvalidTopicException(f"Cannot append to internal topic {partition.topic}")
@@ -312,11 +344,11 @@ class _Appending:
                 return log.check(data.records, now_ms)
 
             checked = yield check
-            partition = _hosted(self._broker, topic, data.index, self._context.version)
+            partition = _hosted(self._parts, topic, data.index, self._context.version)
             assert data.records is not None
             with suppress(TakesLong):  # other rules hold by now
                 acks = self._request.acks
-                appended = _append(self._broker, partition, data.records, acks, now_ms, guard, checked)
+                appended = _append(self._parts, partition, data.records, acks, now_ms, guard, checked)
                 return partition, appended
 
     def _written(self, partition: Partition, index: int, appended: Appended) -> _PartitionResponse:
@@ -338,14 +370,14 @@ class _Appending:
 
     def _finish(self) -> ProduceResponse | PendingResponse | None:
         """The response, once each partition has appended: now, or when all replicas have the records."""
-        broker, context, acks = self._broker, self._context, self._request.acks
+        parts, context, acks = self._parts, self._context, self._request.acks
         response = ProduceResponse(responses=self._topics)
         if self._first_error is not None and context.version >= LEADER_HINT_VERSION:
-            response.node_endpoints = _leaders_of(broker, self._topics, context.listener)
+            response.node_endpoints = _leaders_of(parts, self._topics, context.listener)
         if acks == 0 and self._first_error is not None:
             context.connection.close(f"its produce request with acks=0 failed: {self._first_error}")
         if self._waiting:
-            return _wait(broker, response, self._waiting, acks, self._request.timeout_ms, context)
+            return _wait(parts, response, self._waiting, acks, self._request.timeout_ms, context)
         return None if acks == 0 else response
 
 
@@ -372,20 +404,22 @@ def _too_large_for_internal(partition: Partition) -> MessageTooLarge:
     )
 
 
-def _hosted(broker: Broker, topic: ProduceRequest.TopicProduceData, index: int, version: int) -> Partition:
-    partitions = broker.partitions
+def _hosted(
+    parts: HostedParts, topic: ProduceRequest.TopicProduceData, index: int, version: int
+) -> Partition:
+    partitions = parts.partitions
     if version >= 13:
         hosted = partitions.by_id.get(topic.topic_id)
     else:
         hosted = partitions.by_name.get(topic.name)
     partition = hosted.get(index) if hosted is not None else None
     if partition is None:
-        raise _refusal(broker, topic, index, version)
+        raise _refusal(parts, topic, index, version)
     return partition
 
 
 def _leaders_of(
-    broker: Broker, topics: list[_TopicResponse], listener: str
+    parts: HasImage, topics: list[_TopicResponse], listener: str
 ) -> list[ProduceResponse.NodeEndpoint]:
     """The endpoints of the leaders that the responses name."""
     leaders = {
@@ -394,7 +428,7 @@ def _leaders_of(
         for answer in topic.partition_responses
         if answer.current_leader.leader_id >= 0
     }
-    return leader_endpoints(broker, leaders, listener, ProduceResponse.NodeEndpoint)
+    return leader_endpoints(parts.image, leaders, listener, ProduceResponse.NodeEndpoint)
 
 
 def _refusal_of_all(request: ProduceRequest) -> Steps[KafkaError | None]:
@@ -419,7 +453,7 @@ def _refusal_of_all(request: ProduceRequest) -> Steps[KafkaError | None]:
 
 
 def _append(
-    broker: Broker,
+    parts: HasDirectories,
     partition: Partition,
     records: memoryview,
     acks: int,
@@ -431,21 +465,21 @@ def _append(
         return partition.append(records, acks=acks, now_ms=now_ms, guard=guard, checked=checked)
     except OSError as error:
         assert partition.log is not None
-        raise broker.directories.storage_error(partition.log, error) from error
+        raise parts.directories.storage_error(partition.log, error) from error
 
 
-def _refusal(broker: Broker, topic: ProduceRequest.TopicProduceData, index: int, version: int) -> KafkaError:
+def _refusal(parts: HasImage, topic: ProduceRequest.TopicProduceData, index: int, version: int) -> KafkaError:
     if version >= 13:
-        known = broker.image.topics.get(topic.topic_id)
+        known = parts.image.topics.get(topic.topic_id)
         name: str | bytes = topic.topic_id if known is None else known.name
     else:
-        known = broker.image.topics_by_name.get(topic.name)
+        known = parts.image.topics_by_name.get(topic.name)
         name = topic.name
     return not_hosted_error(name, index, is_known=known is not None and index in known.partitions)
 
 
 def _failed(
-    broker: Broker,
+    parts: HasImage,
     topic: ProduceRequest.TopicProduceData,
     index: int,
     asked: Partition | None,
@@ -466,7 +500,7 @@ def _failed(
         ],
     )
     if version >= LEADER_HINT_VERSION and isinstance(error, NotLeaderOrFollower):
-        leader_id, leader_epoch = leader_hint(broker, topic.topic_id, topic.name, index)
+        leader_id, leader_epoch = leader_hint(parts.image, topic.topic_id, topic.name, index)
         failed.current_leader = ProduceResponse.LeaderIdAndEpoch(
             leader_id=leader_id, leader_epoch=leader_epoch
         )
@@ -474,7 +508,7 @@ def _failed(
 
 
 def _wait(
-    broker: Broker,
+    parts: AcknowledgingParts,
     response: ProduceResponse,
     waiting: list[_Unacknowledged],
     acks: int,
@@ -487,7 +521,7 @@ def _wait(
         if _is_flush_due(append):
             due.setdefault(append.partition, []).append(append)
     flushes = [
-        (appends, broker.in_background(flush_partition(broker.directories, partition)))
+        (appends, parts.in_background(flush_partition(parts.directories, partition)))
         for partition, appends in due.items()
     ]
     if acks == 0:
@@ -501,7 +535,7 @@ def _wait(
         for append in waiting:
             if not append.is_flushing:  # another request has flushed it since its append
                 append.outcome = _outcome_if_kept(append)
-    wait = OutcomeWait(waiting, partial(_acknowledge, broker, response, waiting, timeout_ms, context))
+    wait = OutcomeWait(waiting, partial(_acknowledge, parts, response, waiting, timeout_ms, context))
 
     def on_flushed(appends: list[_Unacknowledged], flush: asyncio.Future[bool]) -> None:
         for append in appends:
@@ -516,7 +550,7 @@ def _wait(
 
 
 def _acknowledge(
-    broker: Broker,
+    parts: HasImage,
     response: ProduceResponse,
     waiting: list[_Unacknowledged],
     timeout_ms: int,
@@ -530,7 +564,7 @@ def _acknowledge(
             append.subject.error_message = (
                 f"The in-sync replicas did not acknowledge the records within {timeout_ms} ms."
             )
-    _name_leaders(broker, response, waiting, context)
+    _name_leaders(parts, response, waiting, context)
     return response
 
 
@@ -554,7 +588,7 @@ def _close_if_failed(append: _Unacknowledged, context: RequestContext, flush: as
 
 
 def _name_leaders(
-    broker: Broker, response: ProduceResponse, waiting: list[_Unacknowledged], context: RequestContext
+    parts: HasImage, response: ProduceResponse, waiting: list[_Unacknowledged], context: RequestContext
 ) -> None:
     """Name the current leader of each partition that this node led when the batch arrived."""
     if context.version < LEADER_HINT_VERSION:
@@ -564,12 +598,12 @@ def _name_leaders(
         if append.outcome == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             are_elsewhere = True
             partition = append.partition
-            leader_id, leader_epoch = leader_hint(broker, partition.topic_id, "", partition.index)
+            leader_id, leader_epoch = leader_hint(parts.image, partition.topic_id, "", partition.index)
             append.subject.current_leader = ProduceResponse.LeaderIdAndEpoch(
                 leader_id=leader_id, leader_epoch=leader_epoch
             )
     if are_elsewhere:
-        response.node_endpoints = _leaders_of(broker, response.responses, context.listener)
+        response.node_endpoints = _leaders_of(parts, response.responses, context.listener)
 
 
 def _is_flush_due(append: _Unacknowledged) -> bool:

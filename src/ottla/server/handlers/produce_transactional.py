@@ -32,7 +32,7 @@ from ottla.wire.errors import (
 from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.replicas.partition import Partitions
 
 _ADDS_FROM = 12
 _KNOWS_ABORTABLE_FROM = 11
@@ -41,7 +41,7 @@ _PASSING = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NetworkException
 
 
 def verify_and_append(
-    broker: Broker, request: ProduceRequest, context: RequestContext
+    parts: produce.Parts, request: ProduceRequest, context: RequestContext
 ) -> Steps[ProduceResponse | PendingResponse | None]:
     """The response, now or later.
 
@@ -49,11 +49,11 @@ def verify_and_append(
     no batch overtakes another, and the waiting requests count in the request memory.
     """
     try:
-        writing = yield from _writing(broker, request, context.version)
+        writing = yield from _writing(parts.partitions, request, context.version)
     except InvalidProducerIdMapping as error:
-        return produce.append_all(broker, request, context, refusal=error)
+        return produce.append_all(parts, request, context, refusal=error)
     if writing is None:
-        return produce.append_all(broker, request, context)
+        return produce.append_all(parts, request, context)
 
     connection = context.connection
     is_held = False
@@ -61,7 +61,7 @@ def verify_and_append(
     def append(refusals: Refusals, guards: Guards) -> ProduceResponse | PendingResponse | None:
         shown = {key: _shown(error, adds=writing.adds) for key, error in refusals.items()}
         try:
-            return produce.append_all(broker, request, context, refusals=shown, guards=guards)
+            return produce.append_all(parts, request, context, refusals=shown, guards=guards)
         finally:
             if is_held:
                 connection.release()
@@ -71,11 +71,11 @@ def verify_and_append(
         is_held = True
         connection.hold(produce.keep_records(connection, request.topic_data))
 
-    answer = answer_when_verified(broker.transactions.verification, writing, append, before_waiting=hold)
+    answer = answer_when_verified(parts.transactions.verification, writing, append, before_waiting=hold)
     return answer if request.acks != 0 else None
 
 
-def _writing(broker: Broker, request: ProduceRequest, version: int) -> Steps[Writing | None]:
+def _writing(partitions: Partitions, request: ProduceRequest, version: int) -> Steps[Writing | None]:
     """The transactional write in a request; None if there is none.
 
     InvalidProducerIdMapping: by more than one producer.
@@ -83,11 +83,7 @@ def _writing(broker: Broker, request: ProduceRequest, version: int) -> Steps[Wri
     sequences: dict[TopicPartition, int] = {}
     producers: set[tuple[int, int]] = set()
     for topic in request.topic_data:
-        hosted = (
-            broker.partitions.by_id.get(topic.topic_id)
-            if version >= 13
-            else broker.partitions.by_name.get(topic.name)
-        )
+        hosted = partitions.by_id.get(topic.topic_id) if version >= 13 else partitions.by_name.get(topic.name)
         for data in topic.partition_data:
             yield
             partition = hosted.get(data.index) if hosted is not None else None

@@ -9,15 +9,20 @@ from ottla.raft.messages import Answer, Request, VoterChangeRefused
 from ottla.raft.metadata_log import TOPIC
 from ottla.raft.replica import Replica
 from ottla.raft.voters import ReplicaKey
+from ottla.server.parts import HasClusterId, HasQuorum
 from ottla.wire import uuid
 from ottla.wire.errors import ErrorCode, KafkaStorageError
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.metadata.metadata_quorum import MetadataQuorum
     from ottla.server.metadata.voter_changes import VoterChanges
     from ottla.server.net.dispatch import RequestContext
 
 _Node = TypeVar("_Node")
+
+
+class VoterParts(HasClusterId, HasQuorum, Protocol):
+    """The parts of a node that a change of the voters needs."""
 
 
 class Partition(Protocol):
@@ -34,9 +39,9 @@ class Topic(Protocol[_P]):
     def partitions(self) -> Sequence[_P]: ...
 
 
-def is_of_this_cluster(broker: Broker, cluster_id: str | None) -> bool:
+def is_of_this_cluster(parts: HasClusterId, cluster_id: str | None) -> bool:
     """Whether a request is for this cluster; one without a cluster id is."""
-    return cluster_id is None or cluster_id == broker.cluster_id
+    return cluster_id is None or cluster_id == parts.cluster_id
 
 
 def only_partition(topics: Sequence[Topic[_P]]) -> _P | None:
@@ -47,13 +52,13 @@ def only_partition(topics: Sequence[Topic[_P]]) -> _P | None:
     return partition if partition.partition_index == 0 else None
 
 
-async def asked_replica(broker: Broker, request: Request) -> Answer | None:
+async def asked_replica(quorum: MetadataQuorum, request: Request) -> Answer | None:
     """The answer of this node's replica; None if its log has failed.
 
     Such a node is shutting down, and its answer cannot be on disk: the connection closes without a response.
     """
     try:
-        return await broker.quorum.driver.answer(request)
+        return await quorum.driver.answer(request)
     except KafkaStorageError:
         return None
 
@@ -70,17 +75,17 @@ class _Endpoint(Protocol):
 
 
 def learn_endpoints(
-    broker: Broker, context: RequestContext, leader_id: int, endpoints: Sequence[_Endpoint]
+    quorum: MetadataQuorum, context: RequestContext, leader_id: int, endpoints: Sequence[_Endpoint]
 ) -> None:
     """Store the endpoint that a leader reports on the controller listener."""
     for endpoint in endpoints:
         if endpoint.name == context.listener:
-            broker.quorum.learn_address(leader_id, endpoint.host, endpoint.port)
+            quorum.learn_address(leader_id, endpoint.host, endpoint.port)
 
 
-def voter_changes(broker: Broker) -> VoterChanges:
+def voter_changes(quorum: MetadataQuorum) -> VoterChanges:
     """The voter changes of a controller; on a broker, the request was not forwarded."""
-    changes = broker.quorum.voter_changes
+    changes = quorum.voter_changes
     if changes is None:
         raise VoterChangeRefused(ErrorCode.REQUEST_TIMED_OUT, "The active controller did not answer in time.")
     return changes
@@ -94,14 +99,14 @@ class VoterRequest(Protocol):
     voter_directory_id: bytes
 
 
-def change_asked_for(broker: Broker, request: VoterRequest, verb: str) -> tuple[VoterChanges, ReplicaKey]:
+def change_asked_for(parts: VoterParts, request: VoterRequest, verb: str) -> tuple[VoterChanges, ReplicaKey]:
     """The voter changes and the voter of a request; VoterChangeRefused if the request is invalid."""
-    if not is_of_this_cluster(broker, request.cluster_id):
+    if not is_of_this_cluster(parts, request.cluster_id):
         raise VoterChangeRefused(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
-            f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{broker.cluster_id}"',
+            f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{parts.cluster_id}"',
         )
-    changes = voter_changes(broker)
+    changes = voter_changes(parts.quorum)
     if request.voter_id < 0 or request.voter_directory_id == uuid.ZERO:
         raise VoterChangeRefused(
             ErrorCode.INVALID_REQUEST, f"{verb} voter request didn't include a valid voter"
@@ -109,15 +114,15 @@ def change_asked_for(broker: Broker, request: VoterRequest, verb: str) -> tuple[
     return changes, ReplicaKey(request.voter_id, request.voter_directory_id)
 
 
-def replica_of(broker: Broker) -> Replica:
-    return broker.quorum.driver.replica
+def replica_of(quorum: MetadataQuorum) -> Replica:
+    return quorum.driver.replica
 
 
 def leader_endpoints(
-    broker: Broker, context: RequestContext, node_class: Callable[..., _Node]
+    quorum: MetadataQuorum, context: RequestContext, node_class: Callable[..., _Node]
 ) -> list[_Node]:
     """The leader's endpoint on the listener of the request, in the response's own class."""
-    replica = replica_of(broker)
+    replica = replica_of(quorum)
     leader_id = replica.leader_id
     voter = replica.local if leader_id == replica.local.key.id else replica.voters.last.get(leader_id)
     if voter is None:

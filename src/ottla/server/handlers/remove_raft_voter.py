@@ -15,16 +15,16 @@ from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.handlers.quorum_requests import VoterParts
 
 KEY = 81
 
 
 async def handle(
-    broker: Broker, request: RemoveRaftVoterRequest, context: RequestContext
+    parts: VoterParts, request: RemoveRaftVoterRequest, context: RequestContext
 ) -> RemoveRaftVoterResponse:
     try:
-        changes, key = change_asked_for(broker, request, "Remove")
+        changes, key = change_asked_for(parts, request, "Remove")
         await changes.remove(key)
     except VoterChangeRefused as refused:
         return RemoveRaftVoterResponse(error_code=refused.code, error_message=refused.message)

@@ -6,20 +6,15 @@ Its content is secret, and neither stored nor logged. v1 returns the session lif
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.error_codes import ErrorCode
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-
-if TYPE_CHECKING:
-    from ottla.server.broker import Broker
 
 KEY = 36
 
 
 def handle(
-    broker: Broker, request: SaslAuthenticateRequest, context: RequestContext
+    _parts: object, request: SaslAuthenticateRequest, context: RequestContext
 ) -> SaslAuthenticateResponse:
     return SaslAuthenticateResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE,

@@ -7,19 +7,14 @@ connection stays usable. v1 announces SaslAuthenticate requests instead of raw b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.error_codes import ErrorCode
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
-if TYPE_CHECKING:
-    from ottla.server.broker import Broker
-
 KEY = 17
 
 
-def handle(broker: Broker, request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse:
+def handle(_parts: object, request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse:
     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
 
 

@@ -16,7 +16,7 @@ from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.parts import HasGroups
     from ottla.waiting.pending_response import PendingResponse
 
 KEY = 14
@@ -25,14 +25,14 @@ _PROTOCOL_REQUIRED_FROM = 5
 
 
 def handle(
-    broker: Broker, request: SyncGroupRequest, context: RequestContext
+    parts: HasGroups, request: SyncGroupRequest, context: RequestContext
 ) -> SyncGroupResponse | PendingResponse:
     if context.version >= _PROTOCOL_REQUIRED_FROM and None in (request.protocol_type, request.protocol_name):
         return sync_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not request.group_id:
         return sync_refused(ErrorCode.INVALID_GROUP_ID)
     caller = caller_of(context)
-    return broker.groups.requests.ask(
+    return parts.groups.requests.ask(
         request.group_id,
         lambda shard, pending: shard.classic.sync(request, caller, pending),
         lambda error: sync_refused(error.code),

@@ -11,7 +11,7 @@ COORDINATOR_NOT_AVAILABLE instead.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.coordinator.result import TransactionalWrite
 from ottla.coordinator.runtime import client_error
@@ -22,14 +22,15 @@ from ottla.server.coordinators.transaction_verification import Guards, Refusals,
 from ottla.server.handlers.offset_common import check_commit_bytes, commit_bytes, merged, split
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps, made_of
+from ottla.server.parts import HasGroups, HasImage, HasTransactions
 from ottla.wire.error_codes import ErrorCode
 from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 if TYPE_CHECKING:
+    from ottla.controller.image import ClusterImage
     from ottla.coordinator.groups.shard import GroupShard
     from ottla.coordinator.result import Result
     from ottla.log.producer_state import VerificationGuard
-    from ottla.server.broker import Broker
     from ottla.waiting.pending_response import PendingResponse
     from ottla.wire.errors import KafkaError
 
@@ -47,13 +48,17 @@ _Outcome = TxnOffsetCommitResponse | Steps[TxnOffsetCommitResponse]
 """The response, or what makes it."""
 
 
+class Parts(HasImage, HasGroups, HasTransactions, Protocol):
+    """The parts of a node that TxnOffsetCommit needs."""
+
+
 def handle(
-    broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext
+    parts: Parts, request: TxnOffsetCommitRequest, context: RequestContext
 ) -> Steps[_Outcome | PendingResponse]:
     refused: list[_Topic] = []
     topics = []
     for topic in request.topics:
-        known = _known_part(broker, topic, refused)
+        known = _known_part(parts.image, topic, refused)
         if known is not None:
             topics.append(known)
         yield
@@ -64,11 +69,11 @@ def handle(
     if not request.group_id:
         return (yield from _refuse_all(request, ErrorCode.INVALID_GROUP_ID, refused))
     caller = caller_of(context)
-    key = (GROUPS_TOPIC, broker.groups.coordinator.partition_for(request.group_id))
+    key = (GROUPS_TOPIC, parts.groups.coordinator.partition_for(request.group_id))
     guard: VerificationGuard | None = None
 
     def decide(shard: GroupShard, _pending: PendingResponse) -> Result[Any]:
-        check_commit_bytes(broker, request.group_id, size)
+        check_commit_bytes(parts, request.group_id, size)
         write = TransactionalWrite(request.producer_id, request.producer_epoch, guard=guard)
         result = shard.offsets.commit_in_transaction(request, caller, write)
         if refused and isinstance(result.response, TxnOffsetCommitResponse):
@@ -86,7 +91,7 @@ def handle(
         if key in refusals:
             return failed(client_error(refusals[key]))
         guard = guards.get(key)
-        return broker.groups.requests.ask(request.group_id, decide, failed)
+        return parts.groups.requests.ask(request.group_id, decide, failed)
 
     writing = Writing(
         transactional_id=request.transactional_id,
@@ -96,12 +101,12 @@ def handle(
         adds=context.version >= _ADDS_FROM,
         knows_abortable=context.version >= _KNOWS_ABORTABLE_FROM,
     )
-    return answer_when_verified(broker.transactions.verification, writing, verified)
+    return answer_when_verified(parts.transactions.verification, writing, verified)
 
 
-def _known_part(broker: Broker, topic: _AskedTopic, refused: list[_Topic]) -> _AskedTopic | None:
+def _known_part(image: ClusterImage, topic: _AskedTopic, refused: list[_Topic]) -> _AskedTopic | None:
     """The existing partitions of a topic; the others are rejected."""
-    known = broker.image.topics_by_name.get(topic.name)
+    known = image.topics_by_name.get(topic.name)
     if known is None:
         refused.append(_refused(topic, topic.partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         return None

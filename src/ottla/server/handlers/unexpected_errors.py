@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from ottla.wire.errors import KafkaError, UnknownServerError
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.failures import Failures
 
 
-def error_of(broker: Broker, raised: Exception, api: str, topic: str, index: int) -> KafkaError:
+def error_of(failures: Failures, raised: Exception, api: str, topic: str, index: int) -> KafkaError:
     """The error to return. An unexpected exception is logged and counted.
 
     Its traceback is dropped: it refers to the frame that holds the error, and this cycle would keep the whole
@@ -18,5 +18,5 @@ def error_of(broker: Broker, raised: Exception, api: str, topic: str, index: int
     """
     if isinstance(raised, KafkaError):
         return raised.with_traceback(None)
-    broker.failures.note(api, f"{topic}-{index}", raised)
+    failures.note(api, f"{topic}-{index}", raised)
     return UnknownServerError(f"Unexpected error in {api} for {topic}-{index}.")

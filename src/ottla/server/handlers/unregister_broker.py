@@ -14,15 +14,15 @@ from ottla.wire.errors import KafkaError
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.parts import HasQuorum
 
 KEY = 64
 
 
 async def handle(
-    broker: Broker, request: UnregisterBrokerRequest, context: RequestContext
+    parts: HasQuorum, request: UnregisterBrokerRequest, context: RequestContext
 ) -> UnregisterBrokerResponse:
-    return await decide(broker, lambda state: unregister_broker(state, request))
+    return await decide(parts.quorum, lambda state: unregister_broker(state, request))
 
 
 def refuse(request: UnregisterBrokerRequest, error: KafkaError, version: int) -> UnregisterBrokerResponse:

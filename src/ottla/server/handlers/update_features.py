@@ -16,15 +16,15 @@ from ottla.wire.errors import KafkaError
 from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.parts import HasQuorum
 
 KEY = 57
 
 
 async def handle(
-    broker: Broker, request: UpdateFeaturesRequest, context: RequestContext
+    parts: HasQuorum, request: UpdateFeaturesRequest, context: RequestContext
 ) -> UpdateFeaturesResponse:
-    return await decide(broker, lambda state: update_features(state, request, context.version))
+    return await decide(parts.quorum, lambda state: update_features(state, request, context.version))
 
 
 def refuse(request: UpdateFeaturesRequest, error: KafkaError, version: int) -> UpdateFeaturesResponse:

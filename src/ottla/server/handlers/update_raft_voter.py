@@ -6,7 +6,7 @@ in its log; the leader of a static one remembers them until the quorum becomes d
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from ottla.raft.fetch_validation import refusal
 from ottla.raft.messages import VoterChangeRefused
@@ -18,14 +18,16 @@ from ottla.server.handlers.quorum_requests import (
     voter_changes,
 )
 from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.parts import HasClusterId, HasQuorum
 from ottla.wire import uuid
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 
-if TYPE_CHECKING:
-    from ottla.server.broker import Broker
-
 KEY = 82
+
+
+class Parts(HasClusterId, HasQuorum, Protocol):
+    """The parts of a node that UpdateRaftVoter needs."""
 
 
 class _Node(NamedTuple):
@@ -34,28 +36,26 @@ class _Node(NamedTuple):
     port: int
 
 
-def handle(
-    broker: Broker, request: UpdateRaftVoterRequest, context: RequestContext
-) -> UpdateRaftVoterResponse:
+def handle(parts: Parts, request: UpdateRaftVoterRequest, context: RequestContext) -> UpdateRaftVoterResponse:
     error = ErrorCode.NONE
     try:
-        _update(broker, request)
+        _update(parts, request)
     except VoterChangeRefused as refused:
         error = refused.code
-    replica = replica_of(broker)
+    replica = replica_of(parts.quorum)
     leader = UpdateRaftVoterResponse.CurrentLeader(leader_id=replica.leader_id, leader_epoch=replica.epoch)
-    for node in leader_endpoints(broker, context, _Node):
+    for node in leader_endpoints(parts.quorum, context, _Node):
         leader.host, leader.port = node.host, node.port
     return UpdateRaftVoterResponse(error_code=error, current_leader=leader)
 
 
-def _update(broker: Broker, request: UpdateRaftVoterRequest) -> None:
-    if not is_of_this_cluster(broker, request.cluster_id):
+def _update(parts: Parts, request: UpdateRaftVoterRequest) -> None:
+    if not is_of_this_cluster(parts, request.cluster_id):
         raise VoterChangeRefused(ErrorCode.INCONSISTENT_CLUSTER_ID, "The request is for another cluster.")
-    refused = refusal(replica_of(broker), request.current_leader_epoch)
+    refused = refusal(replica_of(parts.quorum), request.current_leader_epoch)
     if refused is not None:
         raise VoterChangeRefused(refused, "This controller is not the leader of that epoch.")
-    changes = voter_changes(broker)
+    changes = voter_changes(parts.quorum)
     levels = request.k_raft_version_feature
     lowest, highest = levels.min_supported_version, levels.max_supported_version
     voter = Voter(

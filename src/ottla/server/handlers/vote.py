@@ -7,7 +7,7 @@ INVALID_VOTER_KEY if it is not this one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ottla.raft.messages import Vote
 from ottla.raft.metadata_log import TOPIC
@@ -20,17 +20,19 @@ from ottla.server.handlers.quorum_requests import (
     receiver_of,
 )
 from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.parts import HasClusterId, HasQuorum
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.vote import VoteRequest, VoteResponse
-
-if TYPE_CHECKING:
-    from ottla.server.broker import Broker
 
 KEY = 52
 
 
-async def handle(broker: Broker, request: VoteRequest, context: RequestContext) -> VoteResponse | None:
-    if not is_of_this_cluster(broker, request.cluster_id):
+class Parts(HasClusterId, HasQuorum, Protocol):
+    """The parts of a node that Vote needs."""
+
+
+async def handle(parts: Parts, request: VoteRequest, context: RequestContext) -> VoteResponse | None:
+    if not is_of_this_cluster(parts, request.cluster_id):
         return VoteResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
     asked = only_partition(request.topics)
     if asked is None:
@@ -43,7 +45,7 @@ async def handle(broker: Broker, request: VoteRequest, context: RequestContext) 
         asked.pre_vote,
         receiver_of(request.voter_id, asked.voter_directory_id),
     )
-    answer = await asked_replica(broker, vote)
+    answer = await asked_replica(parts.quorum, vote)
     if answer is None:
         return None
     part = VoteResponse.PartitionData(
@@ -55,7 +57,7 @@ async def handle(broker: Broker, request: VoteRequest, context: RequestContext) 
     )
     response = VoteResponse(topics=[VoteResponse.TopicData(topic_name=TOPIC, partitions=[part])])
     if context.version >= 1:
-        response.node_endpoints = leader_endpoints(broker, context, VoteResponse.NodeEndpoint)
+        response.node_endpoints = leader_endpoints(parts.quorum, context, VoteResponse.NodeEndpoint)
     return response
 
 

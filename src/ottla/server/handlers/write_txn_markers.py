@@ -21,18 +21,18 @@ from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 if TYPE_CHECKING:
-    from ottla.server.broker import Broker
+    from ottla.server.coordinators.marker_writer import MarkerParts
 
 KEY = 27
 
 
 def handle(
-    broker: Broker, request: WriteTxnMarkersRequest, context: RequestContext
+    parts: MarkerParts, request: WriteTxnMarkersRequest, context: RequestContext
 ) -> Steps[Steps[WriteTxnMarkersResponse] | PendingResponse]:
     producer_ids = [marker.producer_id for marker in request.markers]
     gather: Gather[Outcomes, Steps[WriteTxnMarkersResponse]] = Gather(partial(_response, producer_ids))
     for marker in request.markers:
-        gather.add((yield from write_marker(broker, marker)))
+        gather.add((yield from write_marker(parts, marker)))
         yield
     return gather.response()
 

@@ -10,12 +10,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from typing import Protocol
 
 from ottla.config import Endpoint
 from ottla.controller.feature_levels import SUPPORTED_FEATURES
 from ottla.controller.records import CORDONED_DIRECTORIES_LEVEL
 from ottla.rare_paths import rarely
-from ottla.server.broker import Broker
+from ottla.server.parts import (
+    HasAppliedOffset,
+    HasClock,
+    HasClusterId,
+    HasConfig,
+    HasDirectories,
+    HasFailures,
+    HasImage,
+    HasNodeId,
+    HasQuorum,
+    HasRandom,
+)
 from ottla.wire import uuid
 from ottla.wire.errors import KafkaError, StaleBrokerEpoch
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -29,6 +41,22 @@ CATCH_UP_SECONDS = 0.01
 logger = logging.getLogger("ottla.server.metadata.broker_registration")
 
 
+class Parts(
+    HasNodeId,
+    HasClusterId,
+    HasConfig,
+    HasImage,
+    HasQuorum,
+    HasDirectories,
+    HasFailures,
+    HasClock,
+    HasRandom,
+    HasAppliedOffset,
+    Protocol,
+):
+    """The parts of a node that `Registration` uses."""
+
+
 class NotRegistered(RuntimeError):
     """The controller did not accept this broker's registration. The message says why."""
 
@@ -36,11 +64,11 @@ class NotRegistered(RuntimeError):
 class Registration:
     """Registers this broker and keeps it registered."""
 
-    def __init__(self, broker: Broker, advertised: list[Endpoint], *, previous_epoch: int) -> None:
-        self._broker = broker
+    def __init__(self, parts: Parts, advertised: list[Endpoint], *, previous_epoch: int) -> None:
+        self._parts = parts
         self._advertised = advertised
         self._previous_epoch = previous_epoch
-        self._incarnation_id = uuid.random(broker.random.bytes)
+        self._incarnation_id = uuid.random(parts.random.bytes)
         self._is_fenced = True
         self._task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
@@ -50,7 +78,7 @@ class Registration:
         """Register, and wait until unfenced: this broker's partitions then have leaders."""
         await self._register_patiently()
         while self._is_fenced:
-            if self._broker.applied_offset < self.broker_epoch:
+            if self._parts.applied_offset < self.broker_epoch:
                 await asyncio.sleep(CATCH_UP_SECONDS)  # the registration is not in our image yet
                 continue
             try:
@@ -67,29 +95,29 @@ class Registration:
     async def leave(self) -> None:
         """Controlled shutdown: the controller moves this broker's leaderships before it stops."""
         await self.stop()
-        config = self._broker.config
+        config = self._parts.config
         if self.broker_epoch < 0 or not config.bool_of("controlled.shutdown.enable"):
             return
-        if not self._broker.quorum.is_remote and not self._has_others():
+        if not self._parts.quorum.is_remote and not self._has_others():
             return  # nobody could lead in our place, nor wants to know
-        deadline = self._broker.clock.monotonic() + config.int_of("broker.session.timeout.ms") / 1000
+        deadline = self._parts.clock.monotonic() + config.int_of("broker.session.timeout.ms") / 1000
         while True:
             try:
                 response = await self._beat(wants_shut_down=True)
             except KafkaError as error:
                 # Past the session's end the controller has taken our leaderships away by itself.
-                if isinstance(error, StaleBrokerEpoch) or self._broker.clock.monotonic() >= deadline:
+                if isinstance(error, StaleBrokerEpoch) or self._parts.clock.monotonic() >= deadline:
                     logger.warning("Shutting down without the controller's confirmation: %s", error)
                     return
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
-            if response.should_shut_down or self._broker.clock.monotonic() >= deadline:
+            if response.should_shut_down or self._parts.clock.monotonic() >= deadline:
                 return
             await asyncio.sleep(RETRY_SECONDS)
 
     def _has_others(self) -> bool:
-        brokers = self._broker.image.brokers
-        return any(one.is_active for one in brokers.values() if one.id != self._broker.node_id)
+        brokers = self._parts.image.brokers
+        return any(one.is_active for one in brokers.values() if one.id != self._parts.node_id)
 
     async def stop(self) -> None:
         """Stop sending requests."""
@@ -102,7 +130,7 @@ class Registration:
         """Register, with retries while the controller is unavailable or the last run's session has not
         expired.
         """
-        config, clock = self._broker.config, self._broker.clock
+        config, clock = self._parts.config, self._parts.clock
         timeout_ms = config.int_of("initial.broker.registration.timeout.ms")
         deadline = clock.monotonic() + timeout_ms / 1000
         told: str | None = None
@@ -124,10 +152,10 @@ class Registration:
             wait_seconds = min(2 * wait_seconds, RETRY_SECONDS_MAX)
 
     async def _register(self) -> None:
-        broker = self._broker
+        parts = self._parts
         request = BrokerRegistrationRequest(
-            broker_id=broker.node_id,
-            cluster_id=broker.cluster_id,
+            broker_id=parts.node_id,
+            cluster_id=parts.cluster_id,
             incarnation_id=self._incarnation_id,
             listeners=[
                 BrokerRegistrationRequest.Listener(
@@ -144,33 +172,33 @@ class Registration:
                 )
                 for name, levels in SUPPORTED_FEATURES.items()
             ],
-            rack=broker.config.rack,
-            log_dirs=sorted(one.id for one in broker.directories.directories if one.online),
+            rack=parts.config.rack,
+            log_dirs=sorted(one.id for one in parts.directories.directories if one.online),
             previous_broker_epoch=self._previous_epoch,
         )
-        response = await broker.quorum.ask(request, timeout_ms=self._patience_ms())
+        response = await parts.quorum.ask(request, timeout_ms=self._patience_ms())
         self.broker_epoch = response.broker_epoch
 
     async def _beat(self, *, wants_shut_down: bool = False) -> BrokerHeartbeatResponse:
-        broker = self._broker
-        directories = broker.directories.directories
+        parts = self._parts
+        directories = parts.directories.directories
         request = BrokerHeartbeatRequest(
-            broker_id=broker.node_id,
+            broker_id=parts.node_id,
             broker_epoch=self.broker_epoch,
-            current_metadata_offset=broker.applied_offset,
+            current_metadata_offset=parts.applied_offset,
             want_shut_down=wants_shut_down,
             offline_log_dirs=[one.id for one in directories if not one.online],
         )
-        if broker.image.metadata_version >= CORDONED_DIRECTORIES_LEVEL:
+        if parts.image.metadata_version >= CORDONED_DIRECTORIES_LEVEL:
             request.cordoned_log_dirs = [one.id for one in directories if one.cordoned]
-        response: BrokerHeartbeatResponse = await broker.quorum.ask(request, timeout_ms=self._patience_ms())
+        response: BrokerHeartbeatResponse = await parts.quorum.ask(request, timeout_ms=self._patience_ms())
         if response.is_fenced != self._is_fenced and not wants_shut_down:
             self._is_fenced = response.is_fenced
             logger.info("The controller has %s this broker", "fenced" if self._is_fenced else "unfenced")
         return response
 
     async def _keep_alive(self) -> None:
-        interval_seconds = self._broker.config.int_of("broker.heartbeat.interval.ms") / 1000
+        interval_seconds = self._parts.config.int_of("broker.heartbeat.interval.ms") / 1000
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(interval_seconds):
@@ -186,7 +214,7 @@ class Registration:
             except KafkaError as error:
                 logger.warning("Heartbeat to the controller failed: %s", error)
             except Exception as error:  # noqa: BLE001 - see `ottla.failures`
-                self._broker.failures.note("heartbeat", "", error)
+                self._parts.failures.note("heartbeat", "", error)
 
     async def _register_again(self) -> None:
         try:
@@ -195,4 +223,4 @@ class Registration:
             logger.error("Failed to register this broker again: %s", error)
 
     def _patience_ms(self) -> int:
-        return self._broker.config.int_of("broker.session.timeout.ms") // 2
+        return self._parts.config.int_of("broker.session.timeout.ms") // 2

@@ -84,7 +84,7 @@ class NoExpress:
 class Api:
     """One API as its handler module declares it.
 
-    `handle(broker, request, context)` returns the response; a `PendingResponse` or a coroutine for one that
+    `handle(parts, request, context)` returns the response; a `PendingResponse` or a coroutine for one that
     comes later; a generator that returns one of these, and runs in slices; or None if the protocol has no
     response. `handle_at_controller`: on controller listeners the key belongs to another request.
     `express(broker)` returns the fast path of the one API that has one. `amplifies`: a small request may have

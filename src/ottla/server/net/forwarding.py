@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ottla.server.broker import Broker
     from ottla.server.net.dispatch import RequestContext
     from ottla.server.net.long_requests import Steps
+    from ottla.server.parts import HasStepRunner
 
 CONTROLLER_TRIES = 5
 """How often a request follows a controller that moves."""
@@ -21,8 +22,8 @@ CONTROLLER_TRIES = 5
 Forward = Callable[[bytes, str, str], Awaitable[bytes]]
 """(frame without its size, principal, client's address) -> the frame of the controller's response."""
 
-Handle = Callable[..., Any]
-"""(broker, request, context) -> see `Api`."""
+Handle = Callable[["Broker", Any, "RequestContext"], Any]
+"""(parts, request, context) -> see `Api`. A handler declares which parts of a node it needs (`parts.py`)."""
 Refuse = Callable[[Any, KafkaError, int], Any]
 """(request, error, version) -> the response that has this error for everything, or steps that make it."""
 
@@ -69,7 +70,7 @@ async def _answer(handler: Handler, broker: Broker, request: Any, context: Reque
     return await response_of(broker, handler, request, context)
 
 
-async def _finished(broker: Broker, outcome: Any) -> Any:
+async def _finished(parts: HasStepRunner, outcome: Any) -> Any:
     if inspect.isgenerator(outcome):
-        outcome = await broker.step_runner.run(cast("Steps[Any]", outcome))
+        outcome = await parts.step_runner.run(cast("Steps[Any]", outcome))
     return await outcome if inspect.iscoroutine(outcome) else outcome

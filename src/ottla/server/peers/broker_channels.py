@@ -7,16 +7,20 @@ processed.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from ottla.server.parts import HasConfig, HasImage, HasNodeId
 from ottla.server.peers.channel import Channel
 from ottla.wire.message import Message
 
 if TYPE_CHECKING:
     from ottla.ports import Network
-    from ottla.server.broker import Broker
 
 _Address = tuple[str, int]
+
+
+class ChannelParts(HasNodeId, HasConfig, HasImage, Protocol):
+    """The parts of a node that `BrokerChannels` uses."""
 
 
 class BrokerUnknown(ConnectionError):
@@ -28,30 +32,30 @@ class BrokerChannels:
 
     def __init__(
         self,
-        broker: Broker,
+        parts: ChannelParts,
         network: Network,
         *,
         client_id: str | None = None,
         timeout_setting: str = "request.timeout.ms",
     ) -> None:
-        self._broker = broker
+        self._parts = parts
         self._network = network
         self._timeout_setting = timeout_setting
-        self._client_id = client_id or f"broker-{broker.node_id}-txn-marker-sender"
+        self._client_id = client_id or f"broker-{parts.node_id}-txn-marker-sender"
         self._channels: dict[int, tuple[_Address, Channel]] = {}
         self._opening: dict[int, asyncio.Lock] = {}
 
     def address_of(self, broker_id: int) -> _Address | None:
         """The address of a live broker on the inter-broker listener."""
-        registration = self._broker.image.brokers.get(broker_id)
+        registration = self._parts.image.brokers.get(broker_id)
         if registration is None or registration.fenced:
             return None
-        endpoint = registration.endpoint(self._broker.config.inter_broker_listener_name)
+        endpoint = registration.endpoint(self._parts.config.inter_broker_listener_name)
         return None if endpoint is None else (endpoint.host, endpoint.port)
 
     async def ask(self, broker_id: int, request: Message) -> Any:
         """The response of one broker. Raises OSError (also on a timeout) if there is none."""
-        timeout_ms = self._broker.config.int_of(self._timeout_setting)
+        timeout_ms = self._parts.config.int_of(self._timeout_setting)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 channel = await self._channel(broker_id)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Protocol
 
-from ottla.server.broker import Broker
+from ottla.server.parts import HasNodeId, HasQuorum
 from ottla.wire.errors import KafkaError, for_code
 from ottla.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -26,11 +27,15 @@ logger = logging.getLogger("ottla.server.replicas.directory_assignments")
 Replica = tuple[bytes, int]  # topic id, partition
 
 
+class Parts(HasNodeId, HasQuorum, Protocol):
+    """The parts of a node that `DirectoryAssignments` uses."""
+
+
 class DirectoryAssignments:
     """The pending assignments, and the loop that reports them."""
 
-    def __init__(self, broker: Broker, broker_epoch: Callable[[], int]) -> None:
-        self._broker = broker
+    def __init__(self, parts: Parts, broker_epoch: Callable[[], int]) -> None:
+        self._parts = parts
         self._broker_epoch = broker_epoch
         self._untold: dict[Replica, bytes] = {}
         self._news = asyncio.Event()
@@ -49,7 +54,7 @@ class DirectoryAssignments:
                 continue
             batch = dict(list(self._untold.items())[:ASSIGNMENTS_MAX])
             try:
-                response = await self._broker.quorum.ask(self._request(batch), timeout_ms=ASK_TIMEOUT_MS)
+                response = await self._parts.quorum.ask(self._request(batch), timeout_ms=ASK_TIMEOUT_MS)
                 if response.error_code:
                     raise for_code(response.error_code)("it was rejected")
             except KafkaError as error:
@@ -64,7 +69,7 @@ class DirectoryAssignments:
             by_directory.setdefault(directory_id, {}).setdefault(topic_id, []).append(index)
         of = AssignReplicasToDirsRequest
         return of(
-            broker_id=self._broker.node_id,
+            broker_id=self._parts.node_id,
             broker_epoch=self._broker_epoch(),
             directories=[
                 of.DirectoryData(

@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections.abc import Generator, Iterable
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.config import ResourceType, topic_value
 from ottla.controller.image import ClusterImage
@@ -23,7 +23,8 @@ from ottla.controller.image_delta import ImageDelta
 from ottla.controller.registrations import PartitionRegistration, Topic
 from ottla.failures import Failures
 from ottla.log.log import Log
-from ottla.server.broker import GROUPS_TOPIC, TRANSACTIONS_TOPIC, Broker
+from ottla.server.broker import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from ottla.server.parts import HasConfig, HasDirectories, HasImage, HasNodeId, HasPartitions, HasSlices
 from ottla.server.replicas.directory_assignments import DirectoryAssignments
 from ottla.server.replicas.partition import Partition
 from ottla.server.replicas.replication import Replication
@@ -42,18 +43,22 @@ _Key = tuple[bytes, int]
 logger = logging.getLogger("ottla.server.replicas.reconciler")
 
 
+class Parts(HasNodeId, HasConfig, HasImage, HasPartitions, HasDirectories, HasSlices, Protocol):
+    """The parts of a node that `Replicas` uses."""
+
+
 class Replicas:
     """Applies metadata to the partitions and logs of one node."""
 
     def __init__(
         self,
-        broker: Broker,
+        parts: Parts,
         assignments: DirectoryAssignments,
         replication: Replication,
         *,
         failures: Failures,
     ) -> None:
-        self._broker = broker
+        self._parts = parts
         self._assignments = assignments
         self._replication = replication
         self._failures = failures
@@ -73,7 +78,7 @@ class Replicas:
     @property
     def applied_offset(self) -> int:
         """The metadata offset up to which this node's partitions are up to date."""
-        return self._applied_offset if self._backlog else self._broker.image.offset
+        return self._applied_offset if self._backlog else self._parts.image.offset
 
     def apply_all(self, image: ClusterImage) -> None:
         """Host everything that the image assigns to this node, at startup."""
@@ -93,7 +98,7 @@ class Replicas:
         if delta.topics_deleted:
             deleted = map(self._partitions_of, delta.topics_deleted.values())
             self._stop_hosting(list(chain.from_iterable(deleted)))
-        node_id = self._broker.node_id
+        node_id = self._parts.node_id
         self._apply_partitions(
             image,
             {
@@ -121,16 +126,16 @@ class Replicas:
                 continue
             if topic.name in _COORDINATED or not (is_large or key in later):
                 self._apply_contained(topic, key[1], registration, is_new=is_new)
-            elif key in later or registration.leader == self._broker.node_id:
+            elif key in later or registration.leader == self._parts.node_id:
                 later[key] = is_new or later.get(key, False)
             else:
                 followed[key] = is_new
         later.update(followed)  # leaders first: they would reject early followers
         if later and self._job is None:
-            self._job = self._broker.slices.start(self._drain(), self._on_drained, self._on_drain_failed)
+            self._job = self._parts.slices.start(self._drain(), self._on_drained, self._on_drain_failed)
 
     def _drain(self) -> Generator[None, None, None]:
-        backlog, image = self._backlog, self._broker.image
+        backlog, image = self._backlog, self._parts.image
         while backlog:
             key = next(iter(backlog))
             is_new = backlog.pop(key)
@@ -158,14 +163,14 @@ class Replicas:
     def apply_failed(self) -> None:
         """Retry the partitions that failed."""
         if self._failed:
-            topics = self._broker.image.topics
+            topics = self._parts.image.topics
             self._failed = {key: is_new for key, is_new in self._failed.items() if key[0] in topics}
-            self._apply_partitions(self._broker.image, dict(self._failed))
+            self._apply_partitions(self._parts.image, dict(self._failed))
 
     def _on_drained(self, _outcome: None) -> None:
         self._job = None
         self._replication.end_idle_fetchers()
-        self._applied_offset = self._broker.image.offset
+        self._applied_offset = self._parts.image.offset
         for waiting in self._when_drained:
             if not waiting.done():
                 waiting.set_result(None)
@@ -197,20 +202,20 @@ class Replicas:
     def apply_broker_config(self) -> None:
         """Apply changed settings of the node, which are the defaults of every topic."""
         self._replication.apply_config()
-        for name in list(self._broker.partitions.by_name):
+        for name in list(self._parts.partitions.by_name):
             self._apply_topic_config_contained(name)
-        for partition in self._broker.partitions:
+        for partition in self._parts.partitions:
             if partition.log is not None:
                 self.apply_verification(partition.log)
 
     def apply_verification(self, log: Log) -> None:
         """Set whether the first write of a transaction needs a verification by its coordinator."""
-        verify = self._broker.config.bool_of("transaction.partition.verification.enable")
+        verify = self._parts.config.bool_of("transaction.partition.verification.enable")
         log.producers.verify = verify
 
     def stray_reason(self, log: Log) -> str | None:
         """The reason why a log on disk is stray; None if it belongs here."""
-        image = self._broker.image
+        image = self._parts.image
         if log.topic_id is None or log.topic_id == uuid.ZERO:
             topic = image.topics_by_name.get(log.topic)
         else:
@@ -218,7 +223,7 @@ class Replicas:
         if topic is None:
             return "the cluster has no such topic"
         registration = topic.partitions.get(log.partition)
-        if registration is None or self._broker.node_id not in registration.replicas:
+        if registration is None or self._parts.node_id not in registration.replicas:
             return "this node is not among its replicas"
         return None
 
@@ -228,7 +233,7 @@ class Replicas:
             await asyncio.gather(*self._deletions)
 
     def _partitions_of(self, topic: Topic) -> list[Partition]:
-        return list(self._broker.partitions.by_id.get(topic.id, {}).values())
+        return list(self._parts.partitions.by_id.get(topic.id, {}).values())
 
     def _apply_partition(
         self,
@@ -239,8 +244,8 @@ class Replicas:
         is_new: bool,
         is_retried: bool = False,
     ) -> None:
-        node_id = self._broker.node_id
-        hosted = self._broker.partitions.by_id.get(topic.id, {}).get(index)
+        node_id = self._parts.node_id
+        hosted = self._parts.partitions.by_id.get(topic.id, {}).get(index)
         if node_id not in registration.replicas:
             if hosted is not None:
                 self._stop_hosting([hosted])
@@ -276,7 +281,7 @@ class Replicas:
         try:
             log.assign_epoch_start_offset(partition.leader_epoch, log.log_end_offset)
         except OSError as error:  # the next append retries, and fails the produce
-            logger.error("%s", self._broker.directories.storage_error(log, error))
+            logger.error("%s", self._parts.directories.storage_error(log, error))
 
     def log_truncated(self, partition: Partition) -> None:
         """Store the current epoch, if it began while the log was being truncated."""
@@ -287,35 +292,35 @@ class Replicas:
         """Report the log's directory, if the controller has another one."""
         if partition.log is None or not registration.directories:
             return
-        actual = self._broker.directories.directory_id_of(partition.log)
-        if registration.directory_of(self._broker.node_id) != actual:
+        actual = self._parts.directories.directory_id_of(partition.log)
+        if registration.directory_of(self._parts.node_id) != actual:
             self._assignments.submit(partition.topic_id, partition.index, actual)
 
     def _host(
         self, topic: Topic, index: int, registration: PartitionRegistration, *, is_new: bool
     ) -> Partition:
-        broker = self._broker
+        parts = self._parts
         if (topic.name, index) in self._removals:  # files of a deleted topic with the same name
             del self._removals[topic.name, index]
             self._remove_logs([(topic.name, index)])
-        wanted = registration.directory_of(broker.node_id) if registration.directories else None
+        wanted = registration.directory_of(parts.node_id) if registration.directories else None
         log: Log | None
         try:
-            log = broker.directories.create(topic.name, index, topic.id, directory_id=wanted, is_new=is_new)
+            log = parts.directories.create(topic.name, index, topic.id, directory_id=wanted, is_new=is_new)
         except KafkaError as error:
             logger.error("Failed to open the replica of %s-%d: %s", topic.name, index, error)
             log = None
         if log is not None:
             self.apply_verification(log)
         partition = Partition(topic.name, topic.id, index, log)
-        broker.partitions.add(partition)
+        parts.partitions.add(partition)
         self._replication.apply_topic_config(topic.name)
         return partition
 
     def _min_insync_replicas(self, topic: str, replicas: int) -> int:
         """The effective min.insync.replicas: never above the number of replicas."""
-        broker = self._broker
-        value = topic_value(broker.config, broker.image.topic_config(topic), "min.insync.replicas")
+        parts = self._parts
+        value = topic_value(parts.config, parts.image.topic_config(topic), "min.insync.replicas")
         assert isinstance(value, int)
         return min(value, replicas)
 
@@ -326,10 +331,10 @@ class Replicas:
             self._failures.note("settings", name, error)
 
     def _apply_topic_config(self, name: str) -> None:
-        hosted = self._broker.partitions.by_name.get(name)
+        hosted = self._parts.partitions.by_name.get(name)
         if not hosted:
             return
-        self._broker.directories.reconfigure(name)
+        self._parts.directories.reconfigure(name)
         self._replication.apply_topic_config(name)
         for partition in hosted.values():
             needed = self._min_insync_replicas(name, len(partition.replicas))
@@ -341,7 +346,7 @@ class Replicas:
     def _stop_hosting(self, partitions: Iterable[Partition]) -> None:
         removed: list[tuple[str, int]] = []
         for partition in partitions:
-            self._broker.partitions.remove(partition)
+            self._parts.partitions.remove(partition)
             removed.append((partition.topic, partition.index))
             partition.is_leader = False
             partition.leader_id = -1
@@ -361,21 +366,21 @@ class Replicas:
             self._start_removal()
 
     def _start_removal(self) -> None:
-        self._removal_job = self._broker.slices.start(
+        self._removal_job = self._parts.slices.start(
             self._remove_logs_in_slices(), self._on_removed, self._on_removal_failed
         )
 
     def _remove_logs(self, removed: list[tuple[str, int]]) -> None:
         """Rename the files of partitions; they are deleted later."""
         if removed:
-            self._finish_removal_soon(self._broker.directories.detach(removed))
+            self._finish_removal_soon(self._parts.directories.detach(removed))
 
     def _remove_logs_in_slices(self) -> Generator[None, None, set[str]]:
         touched: set[str] = set()
         while self._removals:
             key = next(iter(self._removals))
             del self._removals[key]
-            touched |= self._broker.directories.detach([key])
+            touched |= self._parts.directories.detach([key])
             yield
         return touched
 
@@ -385,7 +390,7 @@ class Replicas:
 
     async def _finish_removal(self, touched: set[str]) -> None:
         try:
-            await self._broker.directories.forget_removed(touched)
+            await self._parts.directories.forget_removed(touched)
         except Exception as error:  # noqa: BLE001 - see `ottla.failures`
             self._failures.note("removal of logs", "", error)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.config import topic_value
 from ottla.rare_paths import rarely
@@ -18,12 +18,13 @@ from ottla.replication.isr_changes import IsrChanges
 from ottla.replication.leader import BrokerStatus, Leadership
 from ottla.replication.selector import LEADER, RACK_AWARE, nearest_replica
 from ottla.replication.throttle import Throttle, throttled_partitions
-from ottla.server.replicas.partition import flush_soon
+from ottla.server.parts import HasClock, HasNetwork, HasQuorum
+from ottla.server.peers.broker_channels import ChannelParts
+from ottla.server.replicas.partition import FlushingParts, flush_soon
 
 if TYPE_CHECKING:
     from ottla.controller.registrations import PartitionRegistration
     from ottla.replication.fetcher import Fetcher, Fetchers
-    from ottla.server.broker import Broker
     from ottla.server.peers.broker_channels import BrokerChannels
     from ottla.server.replicas.partition import Partition
     from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -35,20 +36,24 @@ LATE_SECONDS = 0.5
 logger = logging.getLogger("ottla.server.replicas.replication")
 
 
+class Parts(ChannelParts, FlushingParts, HasQuorum, HasClock, HasNetwork, Protocol):
+    """The parts of a node that `Replication` uses."""
+
+
 class Replication:
     """The replication of one node; also the environment of its leaders (`LeaderEnvironment`)."""
 
-    def __init__(self, broker: Broker, broker_epoch: Callable[[], int]) -> None:
-        config = broker.config
+    def __init__(self, parts: Parts, broker_epoch: Callable[[], int]) -> None:
+        config = parts.config
         samples = config.int_of("replication.quota.window.num")
         width_ms = config.int_of("replication.quota.window.size.seconds") * 1000
-        self._broker = broker
+        self._parts = parts
         self._broker_epoch = broker_epoch
-        self.node_id = broker.node_id
+        self.node_id = parts.node_id
         self.lag_max_ms = config.int_of("replica.lag.time.max.ms")
         self.leader_throttle = Throttle(samples=samples, width_ms=width_ms)
         self.follower_throttle = Throttle(samples=samples, width_ms=width_ms)
-        self.isr_changes = IsrChanges(broker.node_id, broker_epoch, self._ask_controller)
+        self.isr_changes = IsrChanges(parts.node_id, broker_epoch, self._ask_controller)
         self._shrunk_ms: int | None = None  # time of the last check for lagging followers
         self._has_skipped_shrink = False  # the last check was late and was skipped
         self._fetchers: Fetchers | None = None
@@ -64,29 +69,29 @@ class Replication:
 
     @property
     def brokers(self) -> Mapping[int, BrokerStatus]:
-        return self._broker.image.brokers
+        return self._parts.image.brokers
 
     def now_ms(self) -> int:
-        return int(self._broker.clock.monotonic() * 1000)
+        return int(self._parts.clock.monotonic() * 1000)
 
     # Settings
 
     def _selector(self) -> str:
-        name = str(self._broker.config["replica.selector.class"] or LEADER)
+        name = str(self._parts.config["replica.selector.class"] or LEADER)
         if name not in (LEADER, RACK_AWARE):
             logger.warning("Unknown replica.selector.class %s; consumers fetch from leaders", name)
         return name
 
     def apply_config(self) -> None:
         """Apply changed settings of the node."""
-        config = self._broker.config
+        config = self._parts.config
         self.leader_throttle.set_limit(config.int_of("leader.replication.throttled.rate"))
         self.follower_throttle.set_limit(config.int_of("follower.replication.throttled.rate"))
 
     def apply_topic_config(self, topic: str) -> None:
         """Apply a topic's settings, after a change or when a partition was assigned to this node."""
-        broker = self._broker
-        own = broker.image.topic_config(topic)
+        parts = self._parts
+        own = parts.image.topic_config(topic)
         for throttle, name in (
             (self.leader_throttle, "leader.replication.throttled.replicas"),
             (self.follower_throttle, "follower.replication.throttled.replicas"),
@@ -94,8 +99,8 @@ class Replication:
             if name not in own:
                 throttle.set_topic(topic, frozenset())
                 continue
-            listed: Any = topic_value(broker.config, own, name)
-            throttle.set_topic(topic, throttled_partitions(listed, broker.node_id))
+            listed: Any = topic_value(parts.config, own, name)
+            throttle.set_topic(topic, throttled_partitions(listed, parts.node_id))
 
     # Roles
 
@@ -120,13 +125,13 @@ class Replication:
                 end_offset=log.log_end_offset,
             )
         if log.is_flush_due:
-            flush_soon(self._broker, partition.topic, partition.index)
+            flush_soon(self._parts, partition.topic, partition.index)
         partition.advance(log.log_end_offset)
 
     def follow(self, partition: Partition) -> None:
         """Fetch a partition from its leader in a new leader epoch."""
         partition.leadership = None
-        if self._broker.network is None:
+        if self._parts.network is None:
             return
         if self._fetchers is None:
             from ottla.replication.fetcher import Fetchers
@@ -192,7 +197,7 @@ class Replication:
                 now_ms - last_ms,
             )
             return
-        for partition in self._broker.partitions:
+        for partition in self._parts.partitions:
             leadership, log = partition.leadership, partition.log
             if leadership is None or log is None or not partition.is_leader:
                 continue
@@ -226,44 +231,44 @@ class Replication:
         leadership = partition.leadership
         if leadership is None or not self._selects_by_rack or not rack:
             return None
-        broker = self._broker
+        parts = self._parts
         racks = {
-            replica: broker.image.brokers[replica].rack
+            replica: parts.image.brokers[replica].rack
             for replica in partition.replicas
-            if broker.image.alive_endpoint(replica, listener) is not None
+            if parts.image.alive_endpoint(replica, listener) is not None
         }
-        return nearest_replica(rack, broker.node_id, leadership.readable(offset), racks)
+        return nearest_replica(rack, parts.node_id, leadership.readable(offset), racks)
 
     # Other nodes
 
     async def _ask_controller(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        response: AlterPartitionResponse = await self._broker.quorum.ask(request, timeout_ms=ALTER_TIMEOUT_MS)
+        response: AlterPartitionResponse = await self._parts.quorum.ask(request, timeout_ms=ALTER_TIMEOUT_MS)
         if rarely("an answer about in-sync replicas arrives late"):  # after other metadata
             await asyncio.sleep(LATE_SECONDS)
         return response
 
     def _fetchers_per_leader(self) -> int:
-        return self._broker.config.int_of("num.replica.fetchers")
+        return self._parts.config.int_of("num.replica.fetchers")
 
     def _make_fetcher(self, leader_id: int, number: int) -> Fetcher:
         from ottla.replication.fetcher import Fetcher, FetchSettings
         from ottla.server.peers.broker_channels import BrokerChannels
 
-        broker = self._broker
-        config = broker.config
-        assert broker.network is not None
+        parts = self._parts
+        config = parts.config
+        assert parts.network is not None
         channels = self._channels.get(number)
         if channels is None:
-            client_id = f"broker-{broker.node_id}-fetcher-{number}"
+            client_id = f"broker-{parts.node_id}-fetcher-{number}"
             channels = self._channels[number] = BrokerChannels(
-                broker, broker.network, client_id=client_id, timeout_setting="replica.socket.timeout.ms"
+                parts, parts.network, client_id=client_id, timeout_setting="replica.socket.timeout.ms"
             )
         return Fetcher(
             leader_id,
-            broker.node_id,
+            parts.node_id,
             self._broker_epoch,
-            clock=broker.clock,
-            storage=broker.directories,
+            clock=parts.clock,
+            storage=parts.directories,
             ask=channels.ask,
             settings=FetchSettings(
                 wait_max_ms=config.int_of("replica.fetch.wait.max.ms"),

@@ -88,23 +88,24 @@ def broker_of(
     return broker
 
 
-def connection_of(broker: Broker, listener: str = LISTENER) -> Connection:
+def connection_of(listener: str = LISTENER, *, clock: Clock | None = None) -> Connection:
     """A connection that nobody has opened yet."""
+    clock = clock or HostClock()
     return Connection(
         Listener(
             ListenerSettings(name=listener, host="", port=0, frame_bytes_max=1 << 20, idle_max_ms=1000),
-            clock=broker.clock,
+            clock=clock,
             memory=RequestMemory(1 << 20),
             answers=ResponseMemory(1 << 26),
-            quotas=ConnectionQuotas(broker.clock, ConnectionLimits()),
-            lateness=broker.lateness,
-            turns=Turns(broker.clock),
+            quotas=ConnectionQuotas(clock, ConnectionLimits()),
+            lateness=LoopLateness(clock),
+            turns=Turns(clock),
         )
     )
 
 
-def context_of(broker: Broker, version: int, listener: str = LISTENER) -> RequestContext:
-    return RequestContext(version, 1, "tests", connection_of(broker, listener), listener)
+def context_of(version: int, listener: str = LISTENER) -> RequestContext:
+    return RequestContext(version, 1, "tests", connection_of(listener), listener)
 
 
 def as_sent(message: Message, version: int) -> Any:
@@ -117,9 +118,12 @@ def newest(request: Message) -> int:
     return apis.API_BY_KEY[request.API_KEY].stable_versions[-1]
 
 
-def ask(broker: Broker, request: Message, version: int | None = None, listener: str = LISTENER) -> Any:
-    """The answer to a request; one that comes later is waited for on a loop of its own."""
-    outcome = made(start(broker, request, newest(request) if version is None else version, listener))
+def ask(parts: Any, request: Message, version: int | None = None, listener: str = LISTENER) -> Any:
+    """The answer to a request; one that comes later is waited for on a loop of its own.
+
+    `parts`: a broker, or an object that has the parts that the handler declares.
+    """
+    outcome = made(start(parts, request, newest(request) if version is None else version, listener))
     return (
         asyncio.run(finish(outcome, request, version))
         if inspect.iscoroutine(outcome)
@@ -128,16 +132,16 @@ def ask(broker: Broker, request: Message, version: int | None = None, listener: 
 
 
 async def ask_later(
-    broker: Broker, request: Message, version: int | None = None, listener: str = LISTENER
+    parts: Any, request: Message, version: int | None = None, listener: str = LISTENER
 ) -> Any:
     """The same on the loop that runs."""
-    outcome = start(broker, request, newest(request) if version is None else version, listener)
+    outcome = start(parts, request, newest(request) if version is None else version, listener)
     return await finish(outcome, request, version)
 
 
-def start(broker: Broker, request: Message, version: int, listener: str) -> Any:
+def start(parts: Any, request: Message, version: int, listener: str) -> Any:
     assert request.API_KEY is not None
-    return _HANDLES[request.API_KEY](broker, as_sent(request, version), context_of(broker, version, listener))
+    return _HANDLES[request.API_KEY](parts, as_sent(request, version), context_of(version, listener))
 
 
 async def finish(outcome: Any, request: Message, version: int | None) -> Any:

@@ -86,7 +86,7 @@ def test_features_with_level_0_are_kept_from_clients_that_cannot_read_them() -> 
 
 def test_the_software_of_the_client_is_remembered_with_its_connection() -> None:
     broker = broker_of(image_of())
-    context = context_of(broker, 3)
+    context = context_of(3)
     api_versions.handle(broker, ASKED, context)
     assert context.connection.client_software == ("librdkafka", "2.8.0")
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
 from tests.unit.reports import reported
-from tests.unit.server.handlers.support import LISTENER, add_topic, broker_of, image_of, register
+from tests.unit.server.handlers.support import LISTENER, add_topic, image_of, register
 
 from ottla.controller.result import Result
 from ottla.host import HostClock
-from ottla.server.broker import Broker
+from ottla.ports import Clock
 from ottla.server.handlers.common import decide, decide_in_parts, leader_endpoints, leader_hint
+from ottla.server.metadata.metadata_quorum import MetadataQuorum
 from ottla.wire.errors import InvalidRequest, NotController, RequestTimedOut
 from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.metadata_records import FenceBrokerRecord
@@ -22,16 +24,15 @@ from ottla.wire.messages.metadata_records import FenceBrokerRecord
 def test_a_leader_is_found_by_name_and_by_id() -> None:
     image = image_of(1, 2)
     topic_id = add_topic(image, "a", replicas=[2, 1], leader_epoch=5)
-    broker = broker_of(image)
-    assert leader_hint(broker, b"", "a", 0) == (2, 5)
-    assert leader_hint(broker, topic_id, "", 0) == (2, 5)
+    assert leader_hint(image, b"", "a", 0) == (2, 5)
+    assert leader_hint(image, topic_id, "", 0) == (2, 5)
 
 
 def test_what_is_not_known_has_no_leader() -> None:
-    broker = broker_of(image_of(1, a=1))
-    assert leader_hint(broker, b"", "missing", 0) == (-1, -1)
-    assert leader_hint(broker, b"", "a", 7) == (-1, -1)
-    assert leader_hint(broker, b"x" * 16, "", 0) == (-1, -1)
+    image = image_of(1, a=1)
+    assert leader_hint(image, b"", "missing", 0) == (-1, -1)
+    assert leader_hint(image, b"", "a", 7) == (-1, -1)
+    assert leader_hint(image, b"x" * 16, "", 0) == (-1, -1)
 
 
 def test_endpoints_are_those_of_live_leaders_on_the_listener_that_was_used() -> None:
@@ -39,7 +40,7 @@ def test_endpoints_are_those_of_live_leaders_on_the_listener_that_was_used() -> 
     register(image, 3, listener="OTHER")
     register(image, 4, rack="r4")
     image.replay(FenceBrokerRecord(id=2, epoch=20))
-    found = leader_endpoints(broker_of(image), {1, 2, 3, 4, 99}, LISTENER, FetchResponse.NodeEndpoint)
+    found = leader_endpoints(image, {1, 2, 3, 4, 99}, LISTENER, FetchResponse.NodeEndpoint)
     assert found == [
         FetchResponse.NodeEndpoint(node_id=1, host="host1", port=9092, rack=None),
         FetchResponse.NodeEndpoint(node_id=4, host="host4", port=9092, rack="r4"),
@@ -60,17 +61,11 @@ class SlowQuorum:
         return result.response
 
 
-def with_quorum(quorum: SlowQuorum) -> Broker:
-    broker = broker_of(image_of())
-    broker.quorum = cast(Any, quorum)
-    return broker
-
-
 def test_an_answer_comes_once_the_decision_is_committed() -> None:
     async def scenario() -> str:
         quorum = SlowQuorum()
         work = asyncio.ensure_future(
-            decide(with_quorum(quorum), lambda state: Result("done"), timeout_ms=60_000)
+            decide(cast(Any, quorum), lambda state: Result("done"), timeout_ms=60_000)
         )
         await asyncio.sleep(0)
         assert not work.done()
@@ -84,7 +79,7 @@ def test_what_is_decided_is_committed_though_the_client_ran_out_of_time() -> Non
     async def scenario() -> list[Any]:
         quorum = SlowQuorum()
         with pytest.raises(RequestTimedOut):
-            await decide(with_quorum(quorum), lambda state: Result("done"), timeout_ms=1)
+            await decide(cast(Any, quorum), lambda state: Result("done"), timeout_ms=1)
         assert quorum.committed == []
         quorum.may_commit.set()
         async with asyncio.timeout(10):
@@ -98,7 +93,7 @@ def test_what_is_decided_is_committed_though_the_client_ran_out_of_time() -> Non
 def test_what_is_decided_is_committed_though_the_client_went_away() -> None:
     async def scenario() -> list[Any]:
         quorum = SlowQuorum()
-        work = asyncio.ensure_future(decide(with_quorum(quorum), lambda state: Result("done")))
+        work = asyncio.ensure_future(decide(cast(Any, quorum), lambda state: Result("done")))
         await asyncio.sleep(0)
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
@@ -122,7 +117,7 @@ def test_a_decision_that_fails_after_the_client_went_away_is_not_reported(timeou
 
     async def story() -> None:
         quorum = FailingQuorum()
-        deciding = decide(with_quorum(quorum), lambda state: Result("done"), timeout_ms=timeout_ms)
+        deciding = decide(cast(Any, quorum), lambda state: Result("done"), timeout_ms=timeout_ms)
         work = asyncio.ensure_future(deciding)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -143,7 +138,7 @@ def test_a_refusal_of_the_controller_comes_through() -> None:
     async def scenario() -> None:
         for timeout_ms in (None, 1000):
             with pytest.raises(InvalidRequest, match="no"):
-                await decide(with_quorum(SlowQuorum()), refuse, timeout_ms=timeout_ms)
+                await decide(cast(Any, SlowQuorum()), refuse, timeout_ms=timeout_ms)
 
     asyncio.run(scenario())
 
@@ -156,9 +151,14 @@ class _HandClock(HostClock):
         return self.now
 
 
+@dataclass
+class _DecidingParts:
+    quorum: MetadataQuorum
+    clock: Clock
+
+
 def test_the_parts_of_a_request_share_its_time() -> None:
     clock = _HandClock()
-    broker = broker_of(image_of(1), clock=clock)
     decided: list[str] = []
 
     class Quorum:
@@ -172,8 +172,8 @@ def test_the_parts_of_a_request_share_its_time() -> None:
         decided.append(part)
         return Result(part)
 
-    broker.quorum = cast(Any, Quorum())
+    parts = _DecidingParts(cast(Any, Quorum()), clock)
     with pytest.raises(RequestTimedOut, match="within 1000 ms"):
-        asyncio.run(decide_in_parts(broker, "abcd", decision, timeout_ms=1000))
+        asyncio.run(decide_in_parts(parts, "abcd", decision, timeout_ms=1000))
     assert decided == ["a", "b", "c"]
-    assert asyncio.run(decide_in_parts(broker, "ab", decision, timeout_ms=1000)) == ["a", "b"]
+    assert asyncio.run(decide_in_parts(parts, "ab", decision, timeout_ms=1000)) == ["a", "b"]

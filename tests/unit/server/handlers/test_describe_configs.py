@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.unit.server.handlers.support import ask, broker_of, image_of
+from tests.unit.server.handlers.support import ask, config_of, image_of
 
 from ottla.config import ResourceType, Source
-from ottla.server.broker import Broker
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest
 from ottla.wire.messages.metadata_records import ConfigRecord
@@ -19,28 +19,28 @@ METRICS, GROUP = ResourceType.CLIENT_METRICS, ResourceType.GROUP
 
 
 @pytest.fixture
-def broker() -> Broker:
+def parts() -> SimpleNamespace:
     image = image_of(1, orders=1)
     image.replay(ConfigRecord(resource_type=TOPIC, resource_name="orders", name="retention.ms", value="777"))
     image.replay(ConfigRecord(resource_type=BROKER, resource_name="", name="log.cleaner.threads", value="2"))
-    made = broker_of(image, {"log.retention.ms": "5000", "ssl.keystore.password": "secret"})
-    made.config = made.config.with_dynamic(cluster=image.config(BROKER, ""), broker={})
-    return made
+    config = config_of({"log.retention.ms": "5000", "ssl.keystore.password": "secret"})
+    config = config.with_dynamic(cluster=image.config(BROKER, ""), broker={})
+    return SimpleNamespace(node_id=1, config=config, image=image)
 
 
 def describe(
-    broker: Broker, kind: int, name: str, *keys: str, version: int | None = None, **flags: Any
+    parts: SimpleNamespace, kind: int, name: str, *keys: str, version: int | None = None, **flags: Any
 ) -> Any:
     resource = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=kind, resource_name=name, configuration_keys=list(keys) or None
     )
-    (result,) = ask(broker, DescribeConfigsRequest(resources=[resource], **flags), version).results
+    (result,) = ask(parts, DescribeConfigsRequest(resources=[resource], **flags), version).results
     assert (result.resource_type, result.resource_name) == (kind, name)
     return result
 
 
-def test_a_topic_has_its_own_settings_and_inherits_the_others(broker: Broker) -> None:
-    found = {one.name: one for one in describe(broker, TOPIC, "orders").configs}
+def test_a_topic_has_its_own_settings_and_inherits_the_others(parts: SimpleNamespace) -> None:
+    found = {one.name: one for one in describe(parts, TOPIC, "orders").configs}
     assert len(found) == 33
     assert (found["retention.ms"].value, found["retention.ms"].config_source) == ("777", Source.TOPIC)
     assert (found["segment.bytes"].value, found["segment.bytes"].config_source) == (
@@ -49,23 +49,23 @@ def test_a_topic_has_its_own_settings_and_inherits_the_others(broker: Broker) ->
     )
 
 
-def test_only_the_settings_that_are_named_come_and_unknown_ones_do_not(broker: Broker) -> None:
-    result = describe(broker, TOPIC, "orders", "retention.ms", "no.such.setting")
+def test_only_the_settings_that_are_named_come_and_unknown_ones_do_not(parts: SimpleNamespace) -> None:
+    result = describe(parts, TOPIC, "orders", "retention.ms", "no.such.setting")
     assert [one.name for one in result.configs] == ["retention.ms"]
 
 
-def test_an_empty_list_of_names_stands_for_all(broker: Broker) -> None:
+def test_an_empty_list_of_names_stands_for_all(parts: SimpleNamespace) -> None:
     resource = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=TOPIC, resource_name="orders", configuration_keys=[]
     )
-    assert len(ask(broker, DescribeConfigsRequest(resources=[resource])).results[0].configs) == 33
+    assert len(ask(parts, DescribeConfigsRequest(resources=[resource])).results[0].configs) == 33
 
 
-def test_synonyms_and_documentation_come_where_asked_for(broker: Broker) -> None:
-    (plain,) = describe(broker, TOPIC, "orders", "retention.ms").configs
+def test_synonyms_and_documentation_come_where_asked_for(parts: SimpleNamespace) -> None:
+    (plain,) = describe(parts, TOPIC, "orders", "retention.ms").configs
     assert (plain.synonyms, plain.documentation) == ([], None)
     (full,) = describe(
-        broker, TOPIC, "orders", "retention.ms", include_synonyms=True, include_documentation=True
+        parts, TOPIC, "orders", "retention.ms", include_synonyms=True, include_documentation=True
     ).configs
     assert [(one.name, one.value, one.source) for one in full.synonyms] == [
         ("retention.ms", "777", Source.TOPIC),
@@ -76,8 +76,8 @@ def test_synonyms_and_documentation_come_where_asked_for(broker: Broker) -> None
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
-def test_settings_are_described_in_every_version(broker: Broker, version: int) -> None:
-    (one,) = describe(broker, TOPIC, "orders", "retention.ms", version=version).configs
+def test_settings_are_described_in_every_version(parts: SimpleNamespace, version: int) -> None:
+    (one,) = describe(parts, TOPIC, "orders", "retention.ms", version=version).configs
     assert (one.value, one.config_source, one.read_only, one.is_sensitive) == (
         "777",
         Source.TOPIC,
@@ -86,31 +86,31 @@ def test_settings_are_described_in_every_version(broker: Broker, version: int) -
     )
 
 
-def test_the_settings_of_this_broker_hide_secrets(broker: Broker) -> None:
-    found = {one.name: one for one in describe(broker, BROKER, "1").configs}
+def test_the_settings_of_this_broker_hide_secrets(parts: SimpleNamespace) -> None:
+    found = {one.name: one for one in describe(parts, BROKER, "1").configs}
     assert (found["ssl.keystore.password"].value, found["ssl.keystore.password"].is_sensitive) == (None, True)
     assert found["node.id"].read_only
     assert found["log.cleaner.threads"].config_source == Source.DYNAMIC_DEFAULT_BROKER
 
 
-def test_the_defaults_of_the_cluster_are_what_was_set_at_run_time(broker: Broker) -> None:
-    assert [(one.name, one.value) for one in describe(broker, BROKER, "").configs] == [
+def test_the_defaults_of_the_cluster_are_what_was_set_at_run_time(parts: SimpleNamespace) -> None:
+    assert [(one.name, one.value) for one in describe(parts, BROKER, "").configs] == [
         ("log.cleaner.threads", "2")
     ]
 
 
-def test_loggers_have_levels(broker: Broker) -> None:
+def test_loggers_have_levels(parts: SimpleNamespace) -> None:
     logging.getLogger("ottla.test_describe_configs").setLevel(logging.WARNING)
-    found = {one.name: one for one in describe(broker, LOGGER, "1").configs}
+    found = {one.name: one for one in describe(parts, LOGGER, "1").configs}
     assert "root" in found
     mine = found["ottla.test_describe_configs"]
     assert (mine.value, mine.config_source) == ("WARN", Source.DYNAMIC_BROKER_LOGGER)
-    assert [one.name for one in describe(broker, LOGGER, "1", "root").configs] == ["root"]
+    assert [one.name for one in describe(parts, LOGGER, "1", "root").configs] == ["root"]
 
 
-def test_groups_and_metrics_subscriptions_have_defaults(broker: Broker) -> None:
-    assert "consumer.session.timeout.ms" in {one.name for one in describe(broker, GROUP, "any").configs}
-    assert {one.name for one in describe(broker, METRICS, "any").configs} == {
+def test_groups_and_metrics_subscriptions_have_defaults(parts: SimpleNamespace) -> None:
+    assert "consumer.session.timeout.ms" in {one.name for one in describe(parts, GROUP, "any").configs}
+    assert {one.name for one in describe(parts, METRICS, "any").configs} == {
         "interval.ms",
         "match",
         "metrics",
@@ -136,18 +136,18 @@ def test_groups_and_metrics_subscriptions_have_defaults(broker: Broker) -> None:
     ],
 )
 def test_a_resource_that_is_not_there_is_refused(
-    broker: Broker, kind: int, name: str, code: ErrorCode, message: str
+    parts: SimpleNamespace, kind: int, name: str, code: ErrorCode, message: str
 ) -> None:
-    result = describe(broker, kind, name)
+    result = describe(parts, kind, name)
     assert result.error_code == code
     assert result.error_message.startswith(message)
     assert result.configs == []
 
 
-def test_an_unknown_kind_of_resource_spoils_the_whole_request(broker: Broker) -> None:
+def test_an_unknown_kind_of_resource_spoils_the_whole_request(parts: SimpleNamespace) -> None:
     resources = [
         DescribeConfigsRequest.DescribeConfigsResource(resource_type=kind, resource_name="orders")
         for kind in (TOPIC, 3)
     ]
-    results = ask(broker, DescribeConfigsRequest(resources=resources)).results
+    results = ask(parts, DescribeConfigsRequest(resources=resources)).results
     assert [one.error_code for one in results] == [ErrorCode.INVALID_REQUEST] * 2

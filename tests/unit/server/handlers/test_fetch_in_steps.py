@@ -53,7 +53,7 @@ class World:
         return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1 << 20, topics=topics, **fields)
 
     def start(self, request: FetchRequest) -> Any:
-        return fetch.handle(self.broker, as_sent(request, VERSION), context_of(self.broker, VERSION))
+        return fetch.handle(self.broker, as_sent(request, VERSION), context_of(VERSION))
 
     def watchers(self) -> int:
         return sum(len(one.growth.watchers) for one in self.broker.partitions)

@@ -233,9 +233,7 @@ def test_records_that_a_followers_own_fetch_brought_about_do_not_wait_for_its_de
 
     async def fetch_and_wait() -> Any:
         request = world.request(0, max_wait_ms=10_000_000)
-        answer = made(
-            fetch.handle(world.broker, as_sent(request, VERSION), context_of(world.broker, VERSION))
-        )
+        answer = made(fetch.handle(world.broker, as_sent(request, VERSION), context_of(VERSION)))
         assert isinstance(answer, PendingResponse)
         for _ in range(10):  # turns of the loop
             await asyncio.sleep(0)

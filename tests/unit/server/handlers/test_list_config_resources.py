@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from tests.unit.server.handlers.support import ask, broker_of, image_of
+from types import SimpleNamespace
+
+from tests.unit.server.handlers.support import ask, image_of
 
 from ottla.config import ResourceType
-from ottla.server.broker import Broker
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.list_config_resources import ListConfigResourcesRequest
 from ottla.wire.messages.metadata_records import ConfigRecord
 
 
-def broker() -> Broker:
+def parts() -> SimpleNamespace:
     image = image_of(1, 2, orders=1, clicks=1)
     for kind, name in ((ResourceType.CLIENT_METRICS, "metrics"), (ResourceType.GROUP, "group")):
         image.replay(ConfigRecord(resource_type=kind, resource_name=name, name="x", value="1"))
-    return broker_of(image)
+    return SimpleNamespace(image=image)
 
 
 def listed(request: ListConfigResourcesRequest, version: int = 1) -> set[tuple[int, str]]:
-    response = ask(broker(), request, version)
+    response = ask(parts(), request, version)
     assert response.error_code == 0
     return {(one.resource_type, one.resource_name) for one in response.config_resources}
 
@@ -48,6 +49,6 @@ def test_version_0_knows_client_metrics_only() -> None:
 
 
 def test_a_type_that_does_not_exist_is_refused() -> None:
-    response = ask(broker(), ListConfigResourcesRequest(resource_types=[ResourceType.TOPIC, 3]))
+    response = ask(parts(), ListConfigResourcesRequest(resource_types=[ResourceType.TOPIC, 3]))
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert response.config_resources == []

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ottla.records
+from ottla.failures import Failures
 from ottla.host import HostDisk
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
@@ -67,6 +68,7 @@ class _Side:
             lateness=SimpleNamespace(latest_api=-1),
             image=SimpleNamespace(topics={}, topics_by_name={}),
             directories=SimpleNamespace(storage_error=self._storage_error),
+            failures=Failures(),
             # The coordinator has nothing against any write.
             transactions=SimpleNamespace(verification=SimpleNamespace(check=lambda _writing: ({}, {}))),
         )

@@ -245,7 +245,7 @@ def test_a_connection_that_ends_meanwhile_gives_back_the_memory_of_its_request(
     node.create("a")
 
     async def main() -> None:
-        connection = connection_of(node.broker)
+        connection = connection_of()
         memory = connection._listener.memory
         connection._listener.read_buffer[: len(_bomb())] = _bomb()
         records = connection._listener.read_buffer[: len(_bomb())]
@@ -469,7 +469,7 @@ def test_a_request_with_many_partitions_is_checked_in_steps(
     request.transactional_id = transactional_id
 
     async def main() -> None:
-        context = RequestContext(VERSION, 1, "test", connection_of(node.broker), "PLAINTEXT")
+        context = RequestContext(VERSION, 1, "test", connection_of(), "PLAINTEXT")
         steps = handle(node.broker, request, context)
         assert isinstance(steps, Generator)
         count = 0
@@ -498,7 +498,7 @@ def test_records_in_a_shared_buffer_are_copied_before_the_first_pause(node: Runn
     request = _request("a", dict.fromkeys(range(PARTITIONS_AT_ONCE + 1), b""), acks=1)
 
     async def main() -> None:
-        connection = connection_of(node.broker)
+        connection = connection_of()
         shared = connection._listener.read_buffer
         shared[: len(batch)] = batch
         for data in request.topic_data[0].partition_data:

@@ -190,7 +190,7 @@ def test_a_request_that_took_long_keeps_no_records_while_it_waits_for_replicas(b
     assert log is not None
 
     async def main() -> None:
-        answer = handle(broker, request, context_of(broker, 12))
+        answer = handle(broker, request, context_of(12))
         assert isinstance(answer, PendingResponse)
         while not hosted(broker).growth.watchers:
             await asyncio.sleep(0.001)
@@ -373,7 +373,7 @@ def test_a_batch_whose_flush_failed_is_not_acknowledged(flushed: Broker, acks: i
 def test_a_producer_that_wants_no_answers_loses_its_connection_when_a_flush_fails(
     flushed: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    context = context_of(flushed, 12)
+    context = context_of(12)
     reasons: list[str] = []
     monkeypatch.setattr(Connection, "close", lambda _connection, reason: reasons.append(reason))
 
@@ -394,7 +394,7 @@ def test_a_producer_that_wants_no_answers_loses_its_connection_at_once_when_an_a
     monkeypatch.setattr(Connection, "close", lambda _connection, reason: reasons.append(reason))
 
     async def main() -> int:
-        handle(flushed, as_sent(request_of(0, "a", "missing"), 12), context_of(flushed, 12))
+        handle(flushed, as_sent(request_of(0, "a", "missing"), 12), context_of(12))
         closed_at_once = len(reasons)
         await asyncio.gather(*flushed._under_way)
         return closed_at_once

@@ -46,7 +46,7 @@ async def ask_later(node: RunningNode, request: Message, version: int | None = N
     """The answer on the controller's listener, as the asker reads it; one that waits is waited for."""
     version = newest(request) if version is None else version
     assert request.API_KEY is not None
-    context = context_of(node.broker, version, CONTROLLER_LISTENER)
+    context = context_of(version, CONTROLLER_LISTENER)
     outcome = _HANDLES[request.API_KEY](node.broker, as_sent(request, version), context)
     if isinstance(outcome, PendingResponse):
         settled = asyncio.Event()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,16 @@ def test_every_module_of_an_api_is_in_the_table_under_its_key() -> None:
         api = importlib.import_module(f"ottla.server.handlers.{name}").API
         assert api.key == key
         assert (api.refuse is not None) == (key in REFUSING)
+
+
+def test_every_handler_declares_which_parts_of_a_node_it_needs() -> None:
+    directory = Path(handlers.__file__).parent
+    for name in sorted({path.stem for path in directory.glob("*.py")} - _HELPERS):
+        api = importlib.import_module(f"ottla.server.handlers.{name}").API
+        for handle in filter(None, (api.handle, api.handle_at_controller, api.answer_unsupported)):
+            first = next(iter(inspect.signature(handle).parameters.values()))
+            assert first.name in ("parts", "_parts"), name
+            assert first.annotation not in ("Broker", "Any", inspect.Parameter.empty), name
 
 
 def test_no_api_is_in_the_table_twice() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -210,12 +209,11 @@ def test_a_decision_whose_time_is_up_before_its_turn_is_not_begun(tmp_path: Path
         clock = SkippingClock()
         async with Node(tmp_path, clock=clock) as quorum:
             await start_broker(quorum)
-            broker: Any = SimpleNamespace(quorum=quorum)
             holding = await paused(quorum, held)
             with pytest.raises(RequestTimedOut, match="within 20 ms"):
-                await decide(broker, creation(1), timeout_ms=20)
+                await decide(quorum, creation(1), timeout_ms=20)
             clock.skipped_s += 1
-            waiting = asyncio.create_task(decide(broker, lambda _: Result("in time"), timeout_ms=20_000))
+            waiting = asyncio.create_task(decide(quorum, lambda _: Result("in time"), timeout_ms=20_000))
             released = True
             await holding
             assert await waiting == "in time"

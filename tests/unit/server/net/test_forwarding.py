@@ -83,7 +83,7 @@ def forwarded(
         broker = broker_of(image_of())
         broker.quorum = quorum or TimedOutQuorum()  # type: ignore[assignment]
         dispatcher = Dispatcher(broker, HANDLERS, "PLAINTEXT", "broker", forward=forward)
-        connection = connection_of(broker)
+        connection = connection_of()
         recorded = Recorded(connection._listener)
         recorded.peer_host = "10.1.2.3"
         recorded.is_closed = False
@@ -237,7 +237,7 @@ def test_a_request_in_an_envelope_gives_the_error_to_the_envelope(made: Message)
         broker, frame = broker_of(image_of()), request_frame(made, version, 5, "me")[4:]
         broker.quorum = StoppingQuorum()  # type: ignore[assignment]
         dispatcher = Dispatcher(broker, HANDLERS, "CONTROLLER", "controller")
-        context = context_of(broker, 0, CONTROLLER_LISTENER)
+        context = context_of(0, CONTROLLER_LISTENER)
         with pytest.raises(NotController):
             await dispatcher.answer_embedded(frame, context, "User:a")
         timed_out = TimedOutQuorum()

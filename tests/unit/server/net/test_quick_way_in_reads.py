@@ -103,7 +103,7 @@ async def _served(directory: Path, stream: bytes, reads: list[int], *, is_quick:
     broker = broker_of(image_of(news=1), clock=FakeClock())
     log = host_log(broker, disk, str(directory), "news")
     dispatcher = Dispatcher(broker, APIS, LISTENER, "broker")
-    connection = connection_of(broker)
+    connection = connection_of(clock=broker.clock)
     listener = connection._listener
     express = dispatcher.express if is_quick else NoExpress()
     listener.dispatch, listener.request_failed = dispatcher.dispatch, dispatcher.request_failed

@@ -20,12 +20,12 @@ def channels_to(port: int, *, is_fenced: bool = False, timeout_ms: int = 50) -> 
         fenced=is_fenced, endpoint=lambda _: SimpleNamespace(host="127.0.0.1", port=port)
     )
     settings = {"request.timeout.ms": 600_000, "replica.socket.timeout.ms": timeout_ms}
-    broker = SimpleNamespace(
+    parts = SimpleNamespace(
         node_id=1,
         image=SimpleNamespace(brokers={2: registration}),
         config=SimpleNamespace(int_of=settings.__getitem__, inter_broker_listener_name="INTERNAL"),
     )
-    return BrokerChannels(cast(Any, broker), HostNetwork(), timeout_setting="replica.socket.timeout.ms")
+    return BrokerChannels(cast(Any, parts), HostNetwork(), timeout_setting="replica.socket.timeout.ms")
 
 
 def test_a_silent_broker_is_named_with_the_timeout_setting() -> None:

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -31,6 +32,15 @@ def test_the_compiled_kernel_is_used_if_built(both_kernels: tuple[ModuleType, Mo
     assert not ottla.records.is_compiled(plain)
     code = "import ottla.records as r; print(r.KERNEL, r.is_compiled(r.kernel))"
     assert run(code).stdout.split() == ["compiled", "True"]
+
+
+def test_each_module_with_a_compiled_form_is_compiled(both_kernels: tuple[ModuleType, ModuleType]) -> None:
+    typed = [path for path in SOURCE.rglob("*.pxd") if not path.read_text().startswith("# Made from")]
+    sources = [path.with_suffix(".py") for path in typed]
+    names = {".".join(path.relative_to(SOURCE).with_suffix("").parts) for path in sources if path.exists()}
+    assert names == {*ottla.records.COMPILED}
+    loaded = [import_module(name) for name in ottla.records.COMPILED]
+    assert [module.__name__ for module in loaded if not ottla.records.is_compiled(module)] == []
 
 
 def test_the_plain_kernel_runs_on_request_without_cython() -> None:

@@ -176,7 +176,9 @@ def test_sasl_needs_a_mechanism_that_exists_here() -> None:
 def test_what_has_no_meaning_outside_the_jvm_is_warned_of_or_refused() -> None:
     assert "no effect" in AdminSettings.parse("a:1", ssl_provider="BC").warnings[0]
     assert AdminSettings.parse("a:1", ssl_provider="").warnings == ()
-    assert "Give an ssl.SSLContext" in refusal(AdminSettings, "a:1", ssl_engine_factory_class="x.Y")
+    assert "Set ssl.context to an ssl.SSLContext" in refusal(
+        AdminSettings, "a:1", ssl_engine_factory_class="x.Y"
+    )
 
 
 def test_offset_reset_by_duration_is_taken_and_other_words_are_not() -> None:

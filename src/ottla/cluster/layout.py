@@ -162,9 +162,9 @@ def _settings(
 
 
 _HEADING = """\
-# Node {0} of a cluster on one machine. On a machine of its own: put that machine's name into listeners,
-# advertised.listeners and broker.rack here, and into controller.quorum.voters of every node; take the data
-# along, to where log.dirs says; then start it with kafka-server-start.sh and this file.
+# Node {0} of a cluster on one machine. To move it to its own machine: put that machine's name into listeners,
+# advertised.listeners and broker.rack here, and into controller.quorum.voters of every node; copy the data to
+# the directories in log.dirs; then start the node with kafka-server-start.sh and this file.
 """
 
 

@@ -204,7 +204,7 @@ def _client(given: Mapping[str, str], faults: list[str]) -> dict[str, str]:
 def _selection(values: Mapping[str, Any], faults: list[str]) -> Selection:
     given = [name for name in ("subscribe", "subscribePattern", "assign") if values[name] is not None]
     if len(given) != 1:
-        found = f"{' and '.join(given)} are given" if given else "none is given"
+        found = f"{' and '.join(given)} are set" if given else "none is set"
         faults.append(f"Set exactly one of subscribe, subscribePattern and assign: {found}.")
         return Selection()
     if values["subscribe"] is not None:

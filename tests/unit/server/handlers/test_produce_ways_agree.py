@@ -19,6 +19,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.unit.log.support import START_MS, TOPIC_ID, FakeClock, FaultyDisk
 
+from ottla.failures import Failures
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
 from ottla.records.batch import HEADER_BYTES, Codec, write_crc
@@ -92,6 +93,7 @@ class _Side:
             lateness=SimpleNamespace(latest_api=-1),
             image=SimpleNamespace(topics={}, topics_by_name={}, partition=lambda _topic, _index: None),
             directories=SimpleNamespace(storage_error=self._storage_error),
+            failures=Failures(),
             transactions=SimpleNamespace(verification=SimpleNamespace(check=lambda _writing: ({}, {}))),
         )
 

@@ -28,7 +28,7 @@ help:
 	@echo "make setup    create .venv with Ottla and everything its tests use"
 	@echo "make run      start a broker on localhost:9092 with its data in ./data"
 	@echo "make test     run all tests, including those with real peers (Java and Maven, Go, kcat, PostgreSQL): ARGS='tests/unit -k log' gives arguments to pytest"
-	@echo "make unit     run the tests that need only Python"
+	@echo "make unit     run the quick tests that need only Python"
 	@echo "make sim      simulate clusters under faults: SEED=7 replays one, RUNS=20 runs 20 seeds from SEED on, SCENARIO='bits flip' picks one"
 	@echo "make sim-ci   run the long simulations of CI: quorums, clusters, crash states, and 20,000 frames of make fuzz"
 	@echo "make fuzz     send random and damaged requests to a node: FRAMES=1000000 sets how many, SEED=7 which"
@@ -74,7 +74,7 @@ test: setup
 	$(BIN)/python -m $(if $(ARGS),pytest $(ARGS),tests)
 
 unit: setup
-	$(BIN)/python -m tests tests/unit
+	$(BIN)/python -m tests tests/unit --quick
 
 compare-tools: setup
 	$(BIN)/python -m pytest tests/interop/tools_same tests/interop/groups_tool tests/interop/cluster_tools

@@ -7,6 +7,7 @@ run once more at the end, with nothing beside it; one that fails twice fails the
 
     python -m tests                         everything
     python -m tests tests/unit              what is below these directories
+    python -m tests tests/unit --quick      of that, the modules that take a few seconds at most
     python -m tests --workers 2 --record    two parts at a time; write durations.tsv anew
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
 import shutil
@@ -35,6 +37,8 @@ RESULTS = ROOT / "build" / "tests"
 DURATIONS = TESTS / "durations.tsv"
 WORKERS_PER_CORE = 2
 """Tests with real peers mostly wait."""
+QUICK_SECONDS_MAX = 8.0
+"""`--quick` leaves out the modules that take longer: most of them start several nodes."""
 PART_SECONDS_MAX = 60.0
 """A directory that takes longer is divided into its modules."""
 RETRIES_MAX = 5
@@ -140,10 +144,14 @@ def ports_of(worker: int, workers: int) -> str:
     return f"{FIRST + worker * count}-{FIRST + (worker + 1) * count - 1}"
 
 
-def parts_below(places: Sequence[Path], durations: dict[str, float]) -> list[Part]:
+def parts_below(
+    places: Sequence[Path], durations: dict[str, float], module_seconds_max: float = math.inf
+) -> list[Part]:
     """All parts below some directories or modules, the longest first."""
     directories: dict[str, list[Path]] = {}
     for module in sorted({module for place in places for module in _modules(place)}):
+        if durations.get(str(module.relative_to(ROOT)), 1.0) > module_seconds_max:
+            continue
         directories.setdefault(_directory_of(module), []).append(module)
     parts = []
     for directory, modules in directories.items():
@@ -251,11 +259,18 @@ def main() -> int:
     parser.add_argument(
         "--record", action="store_true", help="write how long each module took to durations.tsv"
     )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"leave out modules that take longer than {QUICK_SECONDS_MAX:g} s",
+    )
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     shutil.rmtree(RESULTS, ignore_errors=True)
     begun = time.monotonic()
-    run = Run(parts_below([place.resolve() for place in options.places], read_durations()), options.workers)
+    places = [place.resolve() for place in options.places]
+    seconds_max = QUICK_SECONDS_MAX if options.quick else math.inf
+    run = Run(parts_below(places, read_durations(), seconds_max), options.workers)
     run.run()
     failed = _report(run.done, time.monotonic() - begun)
     if options.record:

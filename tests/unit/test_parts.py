@@ -6,7 +6,16 @@ import itertools
 from pathlib import Path
 
 import pytest
-from tests.__main__ import PART_SECONDS_MAX, ROOT, TESTS, Part, Run, parts_below, ports_of
+from tests.__main__ import (
+    PART_SECONDS_MAX,
+    QUICK_SECONDS_MAX,
+    ROOT,
+    TESTS,
+    Part,
+    Run,
+    parts_below,
+    ports_of,
+)
 
 
 def test_every_module_is_in_one_part() -> None:
@@ -27,6 +36,17 @@ def test_a_directory_that_takes_long_is_divided_and_the_longest_part_starts_firs
     assert [part.name for part in parts] == ["unit/records/test_kernel", "unit/records"]
     assert parts[0].modules == [ROOT / slow]
     assert ROOT / slow not in parts[1].modules
+
+
+def test_modules_that_take_long_can_be_left_out() -> None:
+    slow = "tests/unit/records/test_kernel.py"
+    modules = [
+        module
+        for part in parts_below([TESTS / "unit" / "records"], {slow: 8.1}, QUICK_SECONDS_MAX)
+        for module in part.modules
+    ]
+    assert ROOT / slow not in modules
+    assert len(modules) == len([*(TESTS / "unit" / "records").glob("test_*.py")]) - 1
 
 
 def test_workers_use_different_ports() -> None:

@@ -46,8 +46,8 @@ ODD = lines(
 
 @pytest.fixture
 def odd(ottla: Run, new_topic: NewTopicNamed) -> str:
-    """A topic with records of every unusual kind."""
-    topic = new_topic(3)
+    """A topic with records of every unusual kind. Kafka deletes such old ones once it has run for 30 s."""
+    topic = new_topic(3, retention_ms="-1")
     sent = ottla("record", "produce", topic, "--json", "--verbose", stdin=ODD)
     assert sent.code == 0, sent.err
     assert f"{topic}: 5 of 5 records written" in sent.err
@@ -69,7 +69,7 @@ def test_formats_print_what_kcat_prints(ottla: Run, odd: str, broker: peers.Brok
 
 
 def test_a_copy_by_lines_of_json_is_the_same(ottla: Run, odd: str, new_topic: NewTopicNamed) -> None:
-    copy = new_topic(3)
+    copy = new_topic(3, retention_ms="-1")
     read = ottla("record", "consume", odd, "-o", "json")
     assert ottla("record", "produce", copy, "--json", stdin=read.out).code == 0
     again = ottla("record", "consume", copy, "-J")
@@ -87,7 +87,7 @@ def test_lines_of_kcat_are_taken(
         timeout=SECONDS_MAX,
         check=True,
     )
-    copy = new_topic(3)
+    copy = new_topic(3, retention_ms="-1")
     assert ottla("record", "produce", copy, "--json", stdin=judge.stdout).code == 0
     first, second = (
         ottla("record", "consume", topic, "-f", r"%p %T %k %K %s %S\n").out for topic in (odd, copy)
@@ -105,7 +105,7 @@ def test_what_kcat_writes_is_read(ottla: Run, new_topic: NewTopicNamed, broker: 
 
 
 def test_places_partitions_and_filters_choose_records(ottla: Run, new_topic: NewTopicNamed) -> None:
-    topic = new_topic(2)
+    topic = new_topic(2, retention_ms="-1")
     records = [
         {"partition": at % 2, "timestamp": 1_767_225_600_000 + at * 1000, "key": f"k{at}", "value": f"v{at}"}
         for at in range(10)

@@ -134,7 +134,7 @@ def test_partitions_are_read_by_hand_without_a_group(cluster: LibraryCluster, fi
 
 
 def test_offsets_are_looked_up(cluster: LibraryCluster) -> None:
-    topic = make_topic(cluster, "consumed")
+    topic = make_topic(cluster, "consumed", config={"retention.ms": "-1"})  # its records are old
     for number in range(5):
         fill(cluster.bootstrap, topic, [number], timestamp=1_700_000_000_000 + number * 1000)
     partition = TopicPartition(topic, 0)

@@ -211,7 +211,7 @@ def metadata_that_repeats_an_answer(seed: int) -> Outcome:
         return response
 
     async def ask(replication: Any, request: Any) -> Any:
-        if replication._broker.node_id == leader_id:
+        if replication._parts.node_id == leader_id:
             await proposals.wait()
         return await really_ask(replication, request)
 

@@ -134,7 +134,7 @@ def test_a_node_that_stops_by_itself_reports_why() -> None:
 
         world.run(story(), limit_s=300)
         assert node.failure is not None
-        assert "cannot go on" in world.history()
+        assert "fails: KafkaStorageError" in world.history()
 
 
 def test_other_threads_do_not_affect_a_world(caplog: pytest.LogCaptureFixture) -> None:

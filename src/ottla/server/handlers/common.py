@@ -171,7 +171,10 @@ async def decide_or_forward(
     context: RequestContext,
     decision: Decision[_T],
 ) -> _T:
-    """Decide the rest of a client's request here, or forward it to the active controller."""
+    """Decide the rest of a client's request here, or forward it to the active controller.
+
+    If the controller moves meanwhile, the new one is asked, as with requests that are forwarded whole.
+    """
     for _ in range(CONTROLLER_TRIES):
         if quorum.is_remote:
             try:

@@ -148,7 +148,10 @@ class ActiveController:
     # Decisions
 
     def decide(self, decision: Decision[_T], *, timeout_ms: int | None = None) -> asyncio.Future[_T]:
-        """Make a decision after earlier ones; the future gets the response once that is committed."""
+        """Make a decision after earlier ones; the future gets the response once that is committed.
+
+        RequestTimedOut: its turn did not come within `timeout_ms`. A decision that has begun is made.
+        """
         if self._driver.failure.done():
             raise KafkaStorageError("The metadata log of this controller failed.")
         if self.state is None:

@@ -87,7 +87,10 @@ class MetadataQuorum(ABC):
 
     @abstractmethod
     async def submit(self, decision: Decision[_T], *, timeout_ms: int | None = None) -> _T:
-        """Submit a decision to this node's controller; a KafkaError says why it is rejected."""
+        """Submit a decision to this node's controller; a KafkaError says why it is rejected.
+
+        A decision whose turn does not come within `timeout_ms` is not made.
+        """
 
     @abstractmethod
     async def ask(self, request: Message, *, timeout_ms: int | None = None) -> Any:

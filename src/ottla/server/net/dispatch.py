@@ -102,11 +102,6 @@ class Api:
     refuse: Refuse | None = None
     answer_unsupported: Callable[[Broker], Struct] | None = None
 
-    @property
-    def answer(self) -> Handle:
-        """`handle`, with all errors in the form of the API."""
-        return Handler(self.handle, self.refuse).direct
-
 
 class RequestContext:
     """The client and connection of a request, for handlers that need more than the request."""

@@ -56,7 +56,10 @@ async def response_of(
     *,
     is_forwarded: bool = False,
 ) -> Any:
-    """Whether a response contains this error, for the whole or for one of its parts."""
+    """The response of a handler, or the one in which its API reports the error that the handler raised.
+
+    `is_forwarded`: NotController is raised, because the caller can ask the new controller.
+    """
     try:
         return await _finished(broker, handler.handle(broker, request, context))
     except KafkaError as error:

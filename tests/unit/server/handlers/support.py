@@ -22,6 +22,7 @@ from ottla.server.handlers import HANDLERS
 from ottla.server.net.connection import Connection
 from ottla.server.net.connection_quotas import ConnectionLimits, ConnectionQuotas
 from ottla.server.net.dispatch import Dispatcher, RequestContext
+from ottla.server.net.forwarding import Handler
 from ottla.server.net.listener import Listener, ListenerSettings
 from ottla.server.net.loop_lag import LoopLateness
 from ottla.server.net.request_memory import RequestMemory
@@ -48,7 +49,7 @@ LISTENER = "PLAINTEXT"
 CONTROLLER_LISTENER = "CONTROLLER"
 DIRECTORY = bytes(15) + b"\xd1"
 
-_HANDLES = {api.key: api.answer for api in HANDLERS}
+_HANDLES = {api.key: Handler(api.handle, api.refuse).direct for api in HANDLERS}
 
 
 class StandingQuorum:

@@ -218,7 +218,7 @@ def side(tmp_path: Path) -> Any:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("acks", [1, -1])
-def test_the_usual_request_goes_the_quick_way(side: _Side, version: int, acks: int) -> None:
+def test_the_usual_request_goes_the_fast_path(side: _Side, version: int, acks: int) -> None:
     frame = memoryview(bytearray(_frame(version, [_batch(100)], acks=acks)))
     assert side.express(frame) is not None
     assert side.log.high_watermark == 1
@@ -267,7 +267,7 @@ def test_a_request_lies_within_its_buffer(side: _Side) -> None:
 
 
 @pytest.mark.parametrize("version", range(3, 9))
-def test_old_versions_have_no_quick_way(side: _Side, version: int) -> None:
+def test_old_versions_have_no_fast_path(side: _Side, version: int) -> None:
     frame = memoryview(bytearray(_frame(version, [_batch(100)])))
     assert side.express(frame) is None
     assert side.log.log_end_offset == 0
@@ -347,7 +347,7 @@ ROOT = Path(__file__).resolve().parents[4]
 
 def test_the_compiled_form_reads_no_byte_past_the_end_of_a_request(tmp_path: Path) -> None:
     if ottla.records.KERNEL != "compiled":
-        pytest.skip("plain Python checks each index")
+        pytest.skip("only the compiled form can read past the end: plain Python checks each index")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", GUARDED, str(tmp_path / "side")]
     result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -357,7 +357,7 @@ def test_the_compiled_form_reads_no_byte_past_the_end_of_a_request(tmp_path: Pat
 
 def test_the_plain_form_passes_the_same_tests() -> None:
     if ottla.records.KERNEL != "compiled":
-        pytest.skip("it runs")
+        pytest.skip("the plain form runs in this process already")
     others = ("handlers/test_produce_ways_agree.py", "../records/test_plain_batch.py")
     files = [__file__, *(str(ROOT / "tests/unit/server" / other) for other in others)]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files]

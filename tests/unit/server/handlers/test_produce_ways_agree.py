@@ -1,4 +1,4 @@
-"""Two nodes get the same produce requests, sound, damaged and hostile, one of them without the quick way.
+"""Two nodes get the same produce requests, sound, damaged and hostile, one of them without the fast path.
 
 After each request, answers, log, indexes, producers, leader epochs and notified waiters are the same: also
 where rules, leadership or the clock change in between, and where the disk fails.

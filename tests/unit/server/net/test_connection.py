@@ -680,7 +680,7 @@ def test_no_quick_answer_overtakes_one_that_comes_later() -> None:
     assert quick.answered == 0
 
 
-def test_a_request_that_is_asked_once_for_a_quick_way_is_not_asked_again() -> None:
+def test_a_request_that_is_asked_once_for_a_fast_path_is_not_asked_again() -> None:
     quick = _Quick()
 
     async def main() -> None:
@@ -695,7 +695,7 @@ def test_a_request_that_is_asked_once_for_a_quick_way_is_not_asked_again() -> No
 
 
 @pytest.mark.parametrize("frame", [b"qe", b"q" * 101])
-def test_a_quick_way_that_fails_or_a_frame_too_large_for_it_ends_the_connection(frame: bytes) -> None:
+def test_a_fast_path_that_fails_or_a_frame_too_large_for_it_ends_the_connection(frame: bytes) -> None:
     quick = _Quick()
 
     async def main() -> None:

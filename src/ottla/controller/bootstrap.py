@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import hmac
 from collections.abc import Callable, Mapping, Sequence
 
 from ottla.controller.feature_levels import METADATA_VERSION_LATEST, SCRAM_LEVEL, TRANSACTIONS_LEVEL
@@ -22,6 +21,12 @@ from ottla.controller.image import (
     ClusterImage,
 )
 from ottla.controller.records import decode_record, encode_record
+from ottla.controller.scram_credentials import (
+    ITERATIONS_MAX,
+    ITERATIONS_MIN,
+    MECHANISMS,
+    credential_record,
+)
 from ottla.raft import snapshots
 from ottla.raft.voters import VoterSet
 from ottla.wire.errors import MalformedMessage
@@ -38,9 +43,7 @@ from ottla.wire.messages.metadata_records import (
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
 _CURE = "Restore it from a backup, or delete it if the cluster has been started before."
 
-_SCRAM_MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
-_SCRAM_ITERATIONS_MIN = 4096
-_SCRAM_ITERATIONS_MAX = 16384
+_SCRAM_MECHANISMS = {mechanism.name: mechanism for mechanism in MECHANISMS}
 _SCRAM_SALT_BYTES = 25
 
 
@@ -140,9 +143,9 @@ def parse_scram(argument: str, random_bytes: Callable[[int], bytes]) -> UserScra
     salt = random_bytes(_SCRAM_SALT_BYTES) if salt_text is None else _decoded(salt_text, "salt")
     iterations = _scram_iterations(fields.pop("iterations", None), mechanism_name)
     password, salted_text = fields.pop("password", None), fields.pop("saltedpassword", None)
-    code, digest = _SCRAM_MECHANISMS[mechanism_name]
+    mechanism = _SCRAM_MECHANISMS[mechanism_name]
     if password is not None:
-        salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, iterations)
+        salted = hashlib.pbkdf2_hmac(mechanism.digest, password.encode(), salt, iterations)
     elif salted_text is None:
         raise ValueError("You must supply one of 'password' or 'saltedpassword' to add-scram")
     elif salt_text is None:
@@ -151,15 +154,7 @@ def parse_scram(argument: str, random_bytes: Callable[[int], bytes]) -> UserScra
         salted = _decoded(salted_text, "saltedPassword")
     if fields:
         raise ValueError(f"Unknown SCRAM configurations: {', '.join(sorted(fields))}")
-    client_key = hmac.digest(salted, b"Client Key", digest)
-    return UserScramCredentialRecord(
-        name=name,
-        mechanism=code,
-        salt=salt,
-        stored_key=hashlib.new(digest, client_key).digest(),
-        server_key=hmac.digest(salted, b"Server Key", digest),
-        iterations=iterations,
-    )
+    return credential_record(mechanism, name, salted, salt, iterations)
 
 
 def _scram_fields(text: str) -> dict[str, str]:
@@ -176,20 +171,16 @@ def _scram_fields(text: str) -> dict[str, str]:
 
 def _scram_iterations(text: str | None, mechanism: str) -> int:
     if text is None:
-        return _SCRAM_ITERATIONS_MIN
+        return ITERATIONS_MIN
     try:
         iterations = int(text)
     except ValueError:
         raise ValueError(f"Failed to parse iterations count: {text}") from None
     constant = mechanism.replace("-", "_")
-    if iterations < _SCRAM_ITERATIONS_MIN:
-        raise ValueError(
-            f"The 'iterations' value must be >= {_SCRAM_ITERATIONS_MIN} for add-scram using {constant}"
-        )
-    if iterations > _SCRAM_ITERATIONS_MAX:
-        raise ValueError(
-            f"The 'iterations' value must be <= {_SCRAM_ITERATIONS_MAX} for add-scram using {constant}"
-        )
+    if iterations < ITERATIONS_MIN:
+        raise ValueError(f"The 'iterations' value must be >= {ITERATIONS_MIN} for add-scram using {constant}")
+    if iterations > ITERATIONS_MAX:
+        raise ValueError(f"The 'iterations' value must be <= {ITERATIONS_MAX} for add-scram using {constant}")
     return iterations
 
 

@@ -54,6 +54,7 @@ LATER: dict[int, str] = {
     48: "describe_client_quotas",
     49: "alter_client_quotas",
     50: "describe_user_scram_credentials",
+    51: "alter_user_scram_credentials",
     52: "vote",
     53: "begin_quorum_epoch",
     54: "end_quorum_epoch",
@@ -83,7 +84,7 @@ LATER: dict[int, str] = {
 """API key -> module, for handlers that are imported on first use."""
 
 FORWARDING: dict[int, Forwarding] = {
-    **dict.fromkeys((19, 20, 37, 43, 45, 46, 49, 55, 57, 64, 80, 81), Forwarding.WHOLE),
+    **dict.fromkeys((19, 20, 37, 43, 45, 46, 49, 51, 55, 57, 64, 80, 81), Forwarding.WHOLE),
     **dict.fromkeys((33, 44), Forwarding.PART),
 }
 """The APIs that only the active controller answers."""
@@ -92,7 +93,7 @@ AMPLIFYING = frozenset((9, 15, 16, 29, 32, 35, 46, 48, 50, 61, 65, 66, 69, 74, 7
 """The APIs, besides Metadata, whose response may be many times as large as the request; all are read-only."""
 
 
-REFUSING = frozenset((19, 20, 33, 37, 43, 44, 45, 49, 57, 64))
+REFUSING = frozenset((19, 20, 33, 37, 43, 44, 45, 49, 51, 57, 64))
 """The APIs whose handlers raise the errors of the controller, and whose modules have a `refuse`."""
 
 

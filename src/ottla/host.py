@@ -23,6 +23,7 @@ from ottla.ports import Buffer, NameNotFound
 
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
+OWNER_ONLY, OWNER_ONLY_DIRECTORY = 0o600, 0o700  # files hold records and credentials: for no other user
 _VECTORS_MAX = 512  # below IOV_MAX (1024 on Linux)
 _locked: set[str] = set()
 
@@ -186,7 +187,7 @@ class HostMappedFile:
 
     def __init__(self, path: str, size: int) -> None:
         self.path = path
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, OWNER_ONLY)
         try:
             if os.fstat(descriptor).st_size < size:
                 os.ftruncate(descriptor, size)
@@ -220,8 +221,8 @@ def map_for_reading(path: str | os.PathLike[str]) -> Buffer:
 
 
 def _open_private(path: str, flags: int) -> int:
-    descriptor = os.open(path, flags, 0o600)
-    os.fchmod(descriptor, 0o600)  # also if the file existed
+    descriptor = os.open(path, flags, OWNER_ONLY)
+    os.fchmod(descriptor, OWNER_ONLY)  # also if the file existed
     return descriptor
 
 
@@ -235,7 +236,7 @@ class HostDisk:
 
     def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> HostFile:
         flags = os.O_RDWR | (os.O_CREAT if create else 0) | (os.O_EXCL if exclusive else 0)
-        return HostFile(path, os.open(path, flags, 0o644))
+        return HostFile(path, os.open(path, flags, OWNER_ONLY))
 
     def map(self, path: str, size: int) -> HostMappedFile:
         return HostMappedFile(path, size)
@@ -244,9 +245,9 @@ class HostDisk:
         with open(path, "rb") as file:
             return file.read()
 
-    def replace(self, path: str, content: Buffer, *, sync: bool = True, private: bool = False) -> None:
+    def replace(self, path: str, content: Buffer, *, sync: bool = True) -> None:
         temporary = path + ".tmp"
-        with open(temporary, "wb", opener=_open_private if private else None) as file:
+        with open(temporary, "wb", opener=_open_private) as file:
             file.write(content)
             if sync:
                 file.flush()
@@ -273,8 +274,8 @@ class HostDisk:
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
-    def make_directory(self, path: str, *, private: bool = False) -> None:
-        os.makedirs(path, mode=0o700 if private else 0o777, exist_ok=True)
+    def make_directory(self, path: str) -> None:
+        os.makedirs(path, mode=OWNER_ONLY_DIRECTORY, exist_ok=True)
 
     def rename(self, old: str, new: str) -> None:
         os.replace(old, new)
@@ -308,7 +309,7 @@ class HostDisk:
         real = os.path.realpath(path)
         if real in _locked:
             return None
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, OWNER_ONLY)
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

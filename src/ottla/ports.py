@@ -125,11 +125,8 @@ class Disk(Protocol):
     def read(self, path: str) -> bytes:
         """Read a small file completely."""
 
-    def replace(self, path: str, content: Buffer, *, sync: bool = True, private: bool = False) -> None:
-        """Replace a small file atomically: temporary name, fsync, rename, fsync of the directory.
-
-        With `private` only the owner may read it.
-        """
+    def replace(self, path: str, content: Buffer, *, sync: bool = True) -> None:
+        """Replace a small file atomically: temporary name, fsync, rename, fsync of the directory."""
 
     def list(self, path: str) -> list[str]:
         """The sorted names in a directory."""
@@ -145,9 +142,8 @@ class Disk(Protocol):
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         """Give a file the age of the file that it replaces."""
 
-    def make_directory(self, path: str, *, private: bool = False) -> None:
-        """Create it and its missing parents; no error if it exists. A new `private` one is only for its
-        owner."""
+    def make_directory(self, path: str) -> None:
+        """Create it and its missing parents; no error if it exists."""
 
     def rename(self, old: str, new: str) -> None:
         """Rename atomically, replacing `new`."""

@@ -6,6 +6,7 @@ advertising. Conflict names the settings involved, so that the caller can add th
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -35,6 +36,16 @@ class Conflict(ValueError):
     def __init__(self, message: str, *names: str) -> None:
         super().__init__(message)
         self.names = names
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a listener with this host."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def parse_map(name: str, text: str) -> dict[str, str]:

@@ -77,7 +77,7 @@ class Journal:
         acknowledges records may do so.
         """
         store = self.store
-        self._disk.make_directory(store.directory, private=True)  # credentials are in it
+        self._disk.make_directory(store.directory)
         # Even if it existed: a process that created it may have died before this. Without the directory's
         # entry, votes and records in it are lost.
         self._disk.sync_directory(store.directory.rpartition("/")[0])

@@ -92,9 +92,9 @@ def format_directories(
         disk.make_directory(directory)
         now_ms = clock.now_ms()
         content = bootstrap_checkpoint(records, now_ms)
-        disk.replace(f"{directory}/{BOOTSTRAP_FILE}", content, private=True)  # credentials may be in it
+        disk.replace(f"{directory}/{BOOTSTRAP_FILE}", content)
         if voters is not None and kind.startswith("dynamic"):
-            disk.make_directory(f"{directory}/{METADATA_LOG}", private=True)
+            disk.make_directory(f"{directory}/{METADATA_LOG}")
             content = voters_checkpoint(voters, now_ms, kraft_version=levels[KRAFT_VERSION])
             disk.replace(f"{directory}/{METADATA_LOG}/{_VOTERS_FILE}", content)
         meta = MetaProperties(

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TextIO, TypeVar
 
 from ottla.config import BrokerConfig, ConfigError, Endpoint, ResourceType, topic_texts
+from ottla.config.listeners import is_loopback
 from ottla.controller.image import ClusterImage
 from ottla.controller.image_delta import ImageDelta
 from ottla.failures import Failures
@@ -326,6 +327,17 @@ class Node:
             f"{listener.name}://{listener.host_shown}:{listener.port}" for listener in self.listeners
         )
         logger.info("Ottla %s listens on %s", __version__, where)
+        open_to_others = ", ".join(
+            f"{listener.name}://{listener.host_shown}:{listener.port}"
+            for listener in self.listeners
+            if not is_loopback(listener.host_shown)
+        )
+        if open_to_others:
+            logger.warning(
+                "Whoever can reach %s can read and change all data: a node checks no logins. Keep other "
+                "machines out with a firewall, or listen on localhost.",
+                open_to_others,
+            )
         logger.info("[KafkaRaftServer nodeId=%d] Kafka Server started", self.config.node_id)
         if self._freeze_startup_objects is not None:
             self._freeze_startup_objects()

@@ -53,9 +53,9 @@ class FaultyDisk(HostDisk):
         flags = os.O_RDWR | (os.O_CREAT if create else 0) | (os.O_EXCL if exclusive else 0)
         return FaultyFile(self, path, os.open(path, flags, 0o644))
 
-    def replace(self, path: str, content: Buffer, *, sync: bool = True, private: bool = False) -> None:
+    def replace(self, path: str, content: Buffer, *, sync: bool = True) -> None:
         self.check("replace", path)
-        super().replace(path, content, sync=sync, private=private)
+        super().replace(path, content, sync=sync)
 
     def rename(self, old: str, new: str) -> None:
         self.check("rename", old)

@@ -35,9 +35,9 @@ class FullDisk(HostDisk):
         flags = os.O_RDWR | (os.O_CREAT if create else 0) | (os.O_EXCL if exclusive else 0)
         return CountedFile(self, path, os.open(path, flags, 0o644))
 
-    def replace(self, path: str, content: Buffer, *, sync: bool = True, private: bool = False) -> None:
+    def replace(self, path: str, content: Buffer, *, sync: bool = True) -> None:
         self.take_block()
-        super().replace(path, content, sync=sync, private=private)
+        super().replace(path, content, sync=sync)
 
     def space(self, path: str) -> tuple[int, int]:
         return (1 << 40, self.free_blocks * BLOCK_BYTES if self.is_full else 1 << 40)

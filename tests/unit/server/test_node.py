@@ -15,6 +15,7 @@ import pytest
 from tests.unit.server.asking import Asking, fetch_request, produce_request
 
 from ottla.config import development_config
+from ottla.config.listeners import is_loopback
 from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom, trim_memory
 from ottla.log.directories.properties import DirectoryError
 from ottla.server.fatal_errors import StopReason
@@ -211,17 +212,47 @@ def test_memory_is_returned_once_after_large_requests(tmp_path: Path) -> None:
     trim_memory()  # calls the real allocator, if it supports that
 
 
-def test_only_its_owner_can_read_the_metadata_log(
-    ottla_broker_factory: Make,
-) -> None:
+def test_only_their_owner_can_read_the_files_of_a_node(ottla_broker_factory: Make) -> None:
     broker = ottla_broker_factory()
-    (metadata,) = broker.data_directory.glob("**/__cluster_metadata-0")
-    assert metadata.stat().st_mode & 0o077 == 0
+    with Asking(broker.port) as client:
+        client.create_topic("t")
+        client.produce("t", [b"secret"])
+    made = sorted(broker.data_directory.rglob("*"))
+    assert {"bootstrap.checkpoint", "t-0", "00000000000000000000.log"} <= {one.name for one in made}
+    assert not [one for one in made if one.stat().st_mode & 0o077]
 
 
-def _node(directory: Path, **options: Any) -> Node:
+def test_a_node_that_others_can_reach_says_so_once(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    async def started(host: str) -> list[str]:
+        caplog.clear()
+        node = _node(tmp_path / host, host)
+        await node.start()
+        await node.stop()
+        return [record.getMessage() for record in caplog.records if "firewall" in record.getMessage()]
+
+    assert asyncio.run(started("127.0.0.1")) == []
+    (warning,) = asyncio.run(started("0.0.0.0"))
+    assert warning.startswith("Whoever can reach PLAINTEXT://0.0.0.0:")
+
+
+@pytest.mark.parametrize(
+    ("host", "only_here"),
+    [
+        *(("localhost", True), ("127.0.0.1", True), ("127.8.9.1", True), ("::1", True)),
+        *(("", False), ("0.0.0.0", False), ("::", False), ("10.0.0.1", False), ("localhost.example", False)),
+    ],
+)
+def test_a_loopback_host_is_reached_from_this_machine_only(host: str, only_here: bool) -> None:
+    assert is_loopback(host) == only_here
+
+
+def _node(directory: Path, host: str = "localhost", **options: Any) -> Node:
+    listeners = {
+        "listeners": f"PLAINTEXT://{host}:0",
+        "advertised.listeners": "PLAINTEXT://localhost:0",
+    }
     return Node(
-        development_config(data_directory=str(directory), port=0),
+        development_config(data_directory=str(directory), port=0, overrides=listeners),
         clock=HostClock(),
         random=HostRandom(),
         disk=HostDisk(),

@@ -352,7 +352,7 @@ class SimulatedDisk:
         self.step("read", path)
         return bytes(self._inode(path).content)
 
-    def replace(self, path: str, content: Buffer, *, sync: bool = True, private: bool = False) -> None:
+    def replace(self, path: str, content: Buffer, *, sync: bool = True) -> None:
         temporary = path + ".tmp"
         file = self.open(temporary, create=True)
         if file.size():
@@ -397,7 +397,7 @@ class SimulatedDisk:
         self.step("set_modified_ms", path)
         self._inode(path).modified_ms = modified_ms
 
-    def make_directory(self, path: str, *, private: bool = False) -> None:
+    def make_directory(self, path: str) -> None:
         self.step("make_directory", path)
         node, so_far = self.storage.root, ""
         for part in path.split("/"):

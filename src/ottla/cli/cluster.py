@@ -1,6 +1,7 @@
 """`ottla cluster`: describes a cluster, and runs several nodes on this machine under one supervisor.
 
-`describe` works with any cluster; `up`, `down` and `status` with a cluster in a local directory.
+`describe` works with any cluster; `up`, `down` and `status` with a cluster in a local directory, or with the
+nodes that this machine runs from one configuration file.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.cli.errors import Problem
+from ottla.cli.errors import Misuse, Problem
 from ottla.cli.output import Cell, Format, Styled, emit, show, size_text
 from ottla.cli.session import Flags, Session, session_of
-from ottla.cluster.layout import ClusterError, Layout, Plan, is_layout, read_layout, write_layout
+from ottla.cluster.group import ClusterError, NodeGroup
+from ottla.cluster.layout import Layout, Plan, format_layout, is_layout, read_layout, write_layout
 
 app = typer.Typer(help="Describe a cluster, or run one on this machine.", no_args_is_help=True)
 
@@ -29,14 +31,26 @@ NODES = 3
 PORT = 9092
 
 DataOption = Annotated[Path, typer.Option("--data", help="Directory of the cluster.", metavar="DIR")]
+FileArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="FILE",
+        help="A server.properties file: the nodes that ottla serve FILE --nodes runs on this machine.",
+        show_default=False,
+    ),
+]
 _DATA = Path("cluster")
 
 
 @app.command("up")
 def up(
+    file: FileArgument = None,
     nodes: Annotated[
-        int | None,
-        typer.Option(metavar="NUMBER", help=f"Number of nodes of a new cluster. Default: {NODES}."),
+        str | None,
+        typer.Option(
+            metavar="NUMBER",
+            help=f"Number of nodes of a new cluster, by default {NODES}; with a FILE also auto, the default.",
+        ),
     ] = None,
     controllers: Annotated[
         int | None,
@@ -57,42 +71,89 @@ def up(
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting for all nodes of a new cluster.")
     ] = None,
 ) -> None:
-    """Run the cluster in DIR until Ctrl-C or ottla cluster down. Creates it if DIR has none."""
+    """Run the cluster in DIR until Ctrl-C or ottla cluster down. Creates it if DIR has none.
+
+    With a FILE it is ottla serve FILE --nodes auto.
+    """
     from ottla.cluster.supervisor import Supervisor, stops_on_signals
 
+    if file is not None:
+        if controllers is not None or port is not None or data != _DATA:
+            raise Misuse(
+                "A FILE says which ports, directories and roles its nodes have. Omit the other flags."
+            )
+        _serve(file, nodes or "auto", override or [])
+        return
     with _told():
-        layout = _layout(data, nodes, controllers, port, override or [])
-        supervisor = Supervisor(layout, lambda line: typer.echo(line, err=True))
+        layout = _layout(data, _count(nodes), controllers, port, override or [])
+        supervisor = Supervisor(
+            layout.group, lambda line: typer.echo(line, err=True), lambda: format_layout(layout)
+        )
         with stops_on_signals(supervisor.request_stop):
             supervisor.run(lambda cluster_id: _tell_up(layout, cluster_id))
     typer.echo("Cluster stopped.")
 
 
+def _serve(file: str, nodes: str, override: list[str]) -> None:
+    from ottla.cli.serve import main
+
+    code = main([file, "--nodes", nodes, *(f"--override={one}" for one in override)])
+    if code:
+        raise typer.Exit(code)
+
+
+def _count(nodes: str | None) -> int | None:
+    if nodes is None:
+        return None
+    try:
+        return int(nodes)
+    except ValueError:
+        raise Misuse(f"--nodes {nodes} is not a number. Only with a FILE it may be auto.") from None
+
+
 @app.command("down")
-def down(data: DataOption = _DATA) -> None:
-    """Stop the cluster that runs in DIR and wait until all its nodes have exited."""
+def down(file: FileArgument = None, data: DataOption = _DATA) -> None:
+    """Stop the cluster that runs in DIR, or the nodes of FILE, and wait until all have exited."""
     from ottla.cluster.supervisor import stop_supervisor
 
     with _told():
-        read_layout(data)
-        was_running = stop_supervisor(data)
-    typer.echo("Cluster stopped." if was_running else f"No cluster is running in {data}.")
+        group = _group(file, data)
+        was_running = stop_supervisor(group.directory)
+    typer.echo("Cluster stopped." if was_running else f"No cluster is running in {group.directory}.")
+
+
+def _group(file: str | None, data: Path) -> NodeGroup:
+    """The nodes of a file, of a cluster, or of a machine whose log directory is `data`."""
+    from ottla.cluster.machine import group_in, stored_group
+    from ottla.config import ConfigError
+    from ottla.operations.configuration import ConfigurationSource
+
+    if file is None:
+        return (None if is_layout(data) else group_in(data)) or read_layout(data).group
+    try:
+        return stored_group(ConfigurationSource(file=file))
+    except OSError as error:
+        raise ClusterError(f"{file} cannot be read: {error.strerror}.") from error
+    except ConfigError as error:
+        raise ClusterError(str(error)) from error
 
 
 @app.command("status")
 def status(
     context: typer.Context,
+    file: FileArgument = None,
     data: DataOption = _DATA,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show the nodes of the cluster in DIR, the quorum leader, and the health of its partitions."""
+    """Show the nodes of the cluster in DIR or of FILE, the quorum leader, and the health of partitions."""
     from ottla.cluster.status import cluster_status
 
     session = session_of(context)
     if as_json:
         session = Session(Flags(output=Format.JSON).over(session.flags))
     with _told():
-        found = cluster_status(read_layout(data))
+        group = _group(file, data)
+        found = cluster_status(group)
     if session.is_structured:
         emit(session, dataclasses.asdict(found))
         return
@@ -112,7 +173,7 @@ def status(
     show(session, rows, formats={"state": _state_cell})
     typer.echo()
     if found.supervisor_pid is None:
-        typer.echo(f"The cluster is not running. Start it with: ottla cluster up --data {data}")
+        typer.echo(f"The cluster is not running. Start it with: ottla cluster up {group.selector}")
     elif found.partitions is None:
         typer.echo("No node has answered yet.")
     else:

@@ -1,18 +1,20 @@
 """`ottla serve`: run a node in the foreground.
 
 With a file it works like `kafka-server-start.sh FILE`. Without one it runs a single node on localhost:9092
-with its data in ./data, which it formats.
+with its data in ./data, which it formats. With --nodes it runs several brokers from the same configuration.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ottla.config import BrokerConfig
+    from ottla.operations.configuration import ConfigurationSource
 
 SUMMARY = "Run a node from a server.properties FILE, or on localhost without any configuration."
 
@@ -26,7 +28,10 @@ def main(arguments: Sequence[str]) -> int:
     except SystemExit as end:
         return int(end.code or 0)
     try:
-        config = _configuration(options)
+        source = _source(options)
+        if options.nodes is not None:
+            return _run_nodes(source, options.nodes)
+        config = source.load()
     except OSError as error:
         print(f"ottla serve: {options.file} cannot be read: {error.strerror}.", file=sys.stderr)
         return 1
@@ -45,6 +50,22 @@ def _run(config: BrokerConfig) -> int:
     return run(config)
 
 
+def _run_nodes(source: ConfigurationSource, nodes: str) -> int:
+    from ottla.cluster.group import ClusterError
+    from ottla.cluster.machine import node_count, run_machine
+    from ottla.server.log_lines import set_up_logging
+
+    count = node_count(nodes)
+    source.load()  # a mistake in the file is no event of a log
+    set_up_logging(source="supervisor")
+    try:
+        run_machine(source, count)
+    except ClusterError as error:
+        logging.getLogger("ottla.cluster.machine").critical("%s", error)
+        return 1
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ottla serve",
@@ -57,6 +78,11 @@ def _parser() -> argparse.ArgumentParser:
         "--port", type=int, metavar="N", help="port for clients (default: 9092; 0 picks a free port)"
     )
     parser.add_argument(
+        "--nodes",
+        metavar="N",
+        help="run N brokers, each in its own process; auto: one for each core that this process may use",
+    )
+    parser.add_argument(
         "--override",
         action="append",
         default=[],
@@ -66,25 +92,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _configuration(options: argparse.Namespace) -> BrokerConfig:
-    import os
-
-    from ottla.config import development_config
-    from ottla.operations.configuration import load_configuration, parse_overrides
+def _source(options: argparse.Namespace) -> ConfigurationSource:
+    from ottla.operations.configuration import ConfigurationSource, parse_overrides
 
     overrides = parse_overrides(options.override)
     if options.port is not None and not 0 <= options.port <= 65535:
         raise ValueError(f"--port {options.port} is not a port. Use 0 to 65535.")
-    if options.file is not None:
-        if options.port is not None:
-            raise ValueError("--port cannot be combined with a FILE, whose listeners set the ports.")
-        if options.data is not None:
-            overrides["log.dirs"] = options.data
-        return load_configuration(options.file, overrides)
-    return development_config(
-        data_directory=options.data or "data",
-        port=9092 if options.port is None else options.port,
-        overrides=overrides,
-        environment=os.environ,
-        base_directory=os.getcwd(),
-    )
+    if options.file is not None and options.port is not None:
+        raise ValueError("--port cannot be combined with a FILE, whose listeners set the ports.")
+    return ConfigurationSource(file=options.file, data=options.data, port=options.port, overrides=overrides)

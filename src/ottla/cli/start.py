@@ -58,7 +58,8 @@ def start(
 
     Restarts the data in the directory; formats a new directory.
     """
-    from ottla.cluster.layout import ClusterError, is_layout
+    from ottla.cluster.group import ClusterError
+    from ottla.cluster.layout import is_layout
 
     directory = data or Path("data" if (nodes or 1) == 1 else "cluster")
     try:
@@ -128,10 +129,13 @@ def _tell_node(node: Node, directory: Path) -> None:
 
 
 def _start_cluster(directory: Path, nodes: int | None, port: int | None, override: list[str]) -> None:
+    from ottla.cluster.layout import format_layout
     from ottla.cluster.supervisor import Supervisor, stops_on_signals
 
     layout = _layout(directory, nodes, port, override)
-    supervisor = Supervisor(layout, lambda line: typer.echo(line, err=True))
+    supervisor = Supervisor(
+        layout.group, lambda line: typer.echo(line, err=True), lambda: format_layout(layout)
+    )
     typer.echo(f"Starting {len(layout.nodes)} nodes ...", err=True)
     with stops_on_signals(supervisor.request_stop):
         supervisor.run(
@@ -143,7 +147,8 @@ def _start_cluster(directory: Path, nodes: int | None, port: int | None, overrid
 
 
 def _layout(directory: Path, nodes: int | None, port: int | None, override: list[str]) -> Layout:
-    from ottla.cluster.layout import ClusterError, Plan, is_layout, read_layout, write_layout
+    from ottla.cluster.group import ClusterError
+    from ottla.cluster.layout import Plan, is_layout, read_layout, write_layout
     from ottla.operations.configuration import parse_overrides
 
     if is_layout(directory):

@@ -4,7 +4,8 @@
 holds all of its state: `node-<id>/server.properties`, `data` and `node.log`.
 """
 
-from ottla.cluster.layout import ClusterError, Layout, NodeFiles, Plan, read_layout, write_layout
+from ottla.cluster.group import ClusterError
+from ottla.cluster.layout import Layout, NodeFiles, Plan, read_layout, write_layout
 from ottla.cluster.process import NodeProcess
 
 __all__ = ["ClusterError", "Layout", "NodeFiles", "NodeProcess", "Plan", "read_layout", "write_layout"]

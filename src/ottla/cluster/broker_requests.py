@@ -6,7 +6,6 @@ import socket
 from collections.abc import Iterable
 from typing import Any
 
-from ottla.cluster.layout import Layout
 from ottla.wire.frame import FRAME_BYTES_MAX, read_response, request_frame
 from ottla.wire.message import Message
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest
@@ -15,14 +14,13 @@ from ottla.wire.messages.metadata import MetadataRequest
 ANSWER_SECONDS_MAX = 5.0
 
 
-def ask_cluster(layout: Layout, node_ids: Iterable[int]) -> tuple[Any, int | None]:
-    """The metadata of all topics and the quorum leader, from the first node that answers."""
+def ask_cluster(addresses: Iterable[tuple[str, int] | None]) -> tuple[Any, int | None]:
+    """The metadata of all topics and the quorum leader, from the first broker that answers."""
     quorum = DescribeQuorumRequest.TopicData(
         topic_name="__cluster_metadata",
         partitions=[DescribeQuorumRequest.PartitionData(partition_index=0)],
     )
-    for node_id in node_ids:
-        address = layout.nodes[node_id].address
+    for address in addresses:
         if address is None:
             continue
         try:

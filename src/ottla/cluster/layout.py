@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ottla import properties
+from ottla.cluster.group import ClusterError, NodeGroup, NodeStart, bootstrap_servers, check_port
 from ottla.cluster.ports import free_ports
 from ottla.config import BrokerConfig, ConfigError
 from ottla.operations.configuration import read
@@ -23,10 +24,6 @@ PROPERTIES = "server.properties"
 _NODE = "node-"
 _CLIENTS = "PLAINTEXT"
 _CONTROLLERS = "CONTROLLER"
-
-
-class ClusterError(RuntimeError):
-    """The operation failed; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,15 +81,17 @@ class NodeFiles:
 
     @property
     def roles(self) -> list[str]:
-        return sorted(self.config.roles)
+        return self.start.roles
 
     @property
     def address(self) -> tuple[str, int] | None:
         """The address for clients."""
-        if not self.config.is_broker:
-            return None
-        endpoint = self.config.advertised_listeners[0]
-        return endpoint.host or "localhost", endpoint.port
+        return self.start.address
+
+    @property
+    def start(self) -> NodeStart:
+        place = str(self.properties)
+        return NodeStart(config=self.config, words=(place,), log=self.log, settings_place=place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +103,12 @@ class Layout:
 
     @property
     def bootstrap_servers(self) -> str:
-        addresses = [node.address for node in self.nodes.values()]
-        return ",".join(f"{found[0]}:{found[1]}" for found in addresses if found is not None)
+        return bootstrap_servers(node.address for node in self.nodes.values())
+
+    @property
+    def group(self) -> NodeGroup:
+        nodes = {node_id: files.start for node_id, files in self.nodes.items()}
+        return NodeGroup(directory=self.directory, nodes=nodes, selector=f"--data {self.directory}")
 
     def node(self, node_id: int) -> NodeFiles:
         if node_id not in self.nodes:
@@ -121,7 +124,7 @@ def write_layout(directory: Path, plan: Plan) -> Layout:
     clients, controllers = ports[: plan.nodes], ports[plan.nodes :]
     if plan.port:
         for port in ports:
-            _check_port(plan.host, port, "choose other ports with --port")
+            check_port(plan.host, port, "choose other ports with --port")
     directory.mkdir(parents=True, exist_ok=True)
     made: list[Path] = []
     try:
@@ -261,22 +264,3 @@ def format_layout(layout: Layout) -> str:
     finally:
         disk.close()
     return cluster_id
-
-
-def check_ports(layout: Layout) -> None:
-    """Fail unless every port is free."""
-    for node in layout.nodes.values():
-        for listener in node.config.listeners:
-            _check_port(listener.host, listener.port, f"change the port in {node.properties}")
-
-
-def _check_port(host: str, port: int, cure: str) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            raise ClusterError(
-                f"Cannot bind port {port} on {host or 'this machine'} ({error.strerror}). Stop the "
-                f"process that uses it, or {cure}."
-            ) from error

@@ -10,9 +10,10 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
-from ottla.cluster.layout import ClusterError, NodeFiles
+from ottla.cluster.group import ClusterError, NodeStart
 from ottla.config.environment import setting_name
 
 STOP_SECONDS_MAX = 60.0
@@ -22,19 +23,19 @@ _LAST_WORDS_CHARACTERS = 3000
 class NodeProcess:
     """A started node. Once `exit_code` is set, the process has ended; create another one to restart."""
 
-    def __init__(self, files: NodeFiles) -> None:
-        self.files = files
+    def __init__(self, start: NodeStart) -> None:
+        self.start = start
         self.is_ready = False
         self._tie, theirs = socket.socketpair()
         self._tie.setblocking(False)
-        with theirs, files.log.open("ab") as log:
-            self._log_start = log.tell()
+        with theirs, nullcontext() if start.log is None else start.log.open("ab") as log:
+            self._log_start = 0 if log is None else log.tell()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "ottla.cluster.child", str(files.properties)],
+                [sys.executable, "-m", "ottla.cluster.child", *start.words],
                 stdin=theirs.fileno(),
                 stdout=log,
-                stderr=subprocess.STDOUT,
-                env=_environment(),
+                stderr=None if log is None else subprocess.STDOUT,
+                env=_environment(with_settings=start.has_environment),
                 process_group=0,  # a Ctrl-C is for the supervisor, which stops nodes in its own way
             )
 
@@ -60,8 +61,10 @@ class NodeProcess:
         return self._tie.fileno()
 
     def last_words(self) -> str:
-        """The end of the log of this process."""
-        with self.files.log.open("rb") as log:
+        """The end of the log of this process, if it has a file of its own."""
+        if self.start.log is None:
+            return ""
+        with self.start.log.open("rb") as log:
             log.seek(self._log_start)
             return log.read().decode(errors="replace")[-_LAST_WORDS_CHARACTERS:]
 
@@ -74,8 +77,8 @@ class NodeProcess:
             return self._process.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
             raise ClusterError(
-                f"Node {self.files.node_id} did not stop in {timeout_seconds:.0f} seconds and was killed. "
-                f"See {self.files.log}."
+                f"Node {self.start.node_id} did not stop in {timeout_seconds:.0f} seconds and was killed. "
+                f"See {self.start.log_place}."
             ) from None
         finally:
             self.kill()
@@ -87,12 +90,12 @@ class NodeProcess:
         self._tie.close()
 
 
-def _environment() -> dict[str, str]:
-    """This process's environment without settings: only the file configures a node."""
+def _environment(*, with_settings: bool) -> dict[str, str]:
+    """This process's environment, without settings if only a file configures the node."""
     kept = {
         name: value
         for name, value in os.environ.items()
-        if setting_name(name) is None and name != "CLUSTER_ID"
+        if with_settings or (setting_name(name) is None and name != "CLUSTER_ID")
     }
     source = str(Path(__file__).resolve().parents[2])
     paths = [path for path in kept.get("PYTHONPATH", "").split(os.pathsep) if path]

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
 from ottla.cluster.broker_requests import ask_cluster
-from ottla.cluster.layout import Layout
-from ottla.cluster.supervisor import read_state
+from ottla.cluster.group import NodeGroup, bootstrap_servers
+from ottla.cluster.supervisor import node_states, read_state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +26,8 @@ class NodeStatus:
     is_quorum_leader: bool
     partitions_led: int | None
     """None if no broker answers."""
-    log: str
+    log: str | None
+    """None: the output of the supervisor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,35 +45,36 @@ class ClusterStatus:
     nodes: list[NodeStatus]
 
 
-def cluster_status(layout: Layout) -> ClusterStatus:
-    state = read_state(layout.directory) or {"pid": None, "nodes": {}}
-    processes: dict[int, dict[str, Any]] = {int(key): one for key, one in state["nodes"].items()}
-    alive = {node_id for node_id, one in processes.items() if _is_alive(one["pid"])}
-    metadata, leader = ask_cluster(layout, [one for one in alive if processes[one]["is_ready"]])
+def cluster_status(group: NodeGroup) -> ClusterStatus:
+    """The nodes of the group, and those that its supervisor runs."""
+    state = read_state(group.directory) or {"pid": None, "nodes": {}}
+    running = node_states(state)
+    facts = {node_id: node.facts() for node_id, node in group.nodes.items()}
+    facts |= {node_id: node.facts for node_id, node in running.items()}
+    alive = {node_id for node_id, node in running.items() if _is_alive(node.pid)}
+    ready = {node_id for node_id in alive if running[node_id].is_ready}
+    metadata, leader = ask_cluster(facts[node_id].local_address for node_id in sorted(ready))
     partitions = None if metadata is None else [p for topic in metadata.topics for p in topic.partitions]
     led = Counter(partition.leader_id for partition in partitions or ())
-    nodes = []
-    for node_id, files in layout.nodes.items():
-        process = processes.get(node_id, {})
-        controllers = files.config.controller_listeners if files.config.is_controller else ()
-        nodes.append(
-            NodeStatus(
-                node_id=node_id,
-                roles=files.roles,
-                port=files.address[1] if files.address else None,
-                controller_port=controllers[0].port if controllers else None,
-                pid=process["pid"] if node_id in alive else None,
-                is_alive=node_id in alive,
-                is_ready=node_id in alive and process["is_ready"],
-                restarts=process.get("restarts", 0),
-                is_quorum_leader=node_id == leader,
-                partitions_led=led[node_id] if partitions is not None else None,
-                log=str(files.log),
-            )
+    nodes = [
+        NodeStatus(
+            node_id=node_id,
+            roles=one.roles,
+            port=one.address[1] if one.address else None,
+            controller_port=one.controller_port,
+            pid=running[node_id].pid if node_id in alive else None,
+            is_alive=node_id in alive,
+            is_ready=node_id in ready,
+            restarts=running[node_id].restarts if node_id in running else 0,
+            is_quorum_leader=node_id == leader,
+            partitions_led=led[node_id] if partitions is not None else None,
+            log=one.log,
         )
+        for node_id, one in sorted(facts.items())
+    ]
     return ClusterStatus(
-        directory=str(layout.directory),
-        bootstrap_servers=layout.bootstrap_servers,
+        directory=str(group.directory),
+        bootstrap_servers=bootstrap_servers(one.address for _, one in sorted(facts.items())),
         supervisor_pid=state["pid"],
         cluster_id=metadata.cluster_id if metadata is not None else None,
         quorum_leader=leader,

@@ -1,10 +1,11 @@
-"""Runs the nodes of a cluster until stopped, and restarts crashed nodes with backoff.
+"""Runs the nodes of a group until stopped, and restarts crashed nodes with backoff.
 
 A node that exits with code 0 was stopped on purpose and is not restarted; when all nodes have stopped, so
 does the supervisor.
 
-Only one supervisor runs at a time: it holds a lock on the cluster's directory, which also tells others that
-it is alive. Its state is in `supervisor.json`, replaced atomically at every change.
+Only one supervisor runs at a time: it holds a lock on the group's directory, which also tells others that
+it is alive. Its state is in `supervisor.json`, replaced atomically at every change. It has the nodes'
+addresses, too: ports may be chosen at the start.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Event
 from typing import Any
 
-from ottla.cluster.layout import ClusterError, Layout, check_ports, format_layout
+from ottla.cluster.group import ClusterError, NodeFacts, NodeGroup
 from ottla.cluster.process import STOP_SECONDS_MAX, NodeProcess
 from ottla.cluster.shutdown import stop_nodes
 
@@ -58,11 +59,24 @@ def backoff_seconds(crashes_in_a_row: int) -> float:
 
 
 class Supervisor:
-    """`run` returns when all nodes have stopped. `say` gets a line for each event."""
+    """`run` returns when all nodes have stopped. `say` gets a line for each event.
 
-    def __init__(self, layout: Layout, say: Callable[[str], None]) -> None:
-        self._layout = layout
+    `prepare` formats the nodes and returns the cluster id; it runs while no other supervisor can. With
+    `crashes_max` the supervisor gives up when a node has crashed that often in a row.
+    """
+
+    def __init__(
+        self,
+        group: NodeGroup,
+        say: Callable[[str], None],
+        prepare: Callable[[], str],
+        *,
+        crashes_max: int | None = None,
+    ) -> None:
+        self._group = group
         self._say = say
+        self._prepare = prepare
+        self._crashes_max = crashes_max
         self._stop = Event()
         self._watched: dict[int, _Watched] = {}
         self._told: Any = None
@@ -72,18 +86,18 @@ class Supervisor:
 
     def run(self, on_up: Callable[[str], None]) -> None:
         """Start all nodes and keep them running until `request_stop`; `on_up` gets the cluster id."""
-        with _locked(self._layout.directory):
-            check_ports(self._layout)
-            cluster_id = format_layout(self._layout)
+        with _locked(self._group):
+            self._group.check_ports()
+            cluster_id = self._prepare()
             try:
-                for node_id in self._layout.nodes:
+                for node_id in self._group.nodes:
                     self._watched[node_id] = self._start(node_id)
                 self._watch(lambda: on_up(cluster_id))
             finally:
                 self._stop_all()
 
     def _start(self, node_id: int) -> _Watched:
-        return _Watched(NodeProcess(self._layout.node(node_id)), time.monotonic())
+        return _Watched(NodeProcess(self._group.nodes[node_id]), time.monotonic())
 
     def _watch(self, on_up: Callable[[], None]) -> None:
         is_up = False
@@ -105,7 +119,7 @@ class Supervisor:
         if watched.start_again_at is not None:
             if now >= watched.start_again_at:
                 watched.start_again_at = None
-                watched.process = NodeProcess(self._layout.node(node_id))
+                watched.process = NodeProcess(self._group.nodes[node_id])
                 watched.started_at = now
                 watched.restarts += 1
             return
@@ -116,24 +130,28 @@ class Supervisor:
         words = watched.process.last_words()
         watched.process.kill()  # it has exited; this releases its resources
         if code > 0 and not watched.has_served:
-            raise ClusterError(f"Node {node_id} failed to start (exit code {code}). End of its log:\n{words}")
+            end = f". End of its log:\n{words}" if words else "; its lines are in the log."
+            raise ClusterError(f"Node {node_id} failed to start (exit code {code}){end}")
         if code == 0:
             watched.is_stopped = True
             self._say(f"Node {node_id} was stopped. It stays down until the cluster restarts.")
             return
         is_calm = now - watched.started_at >= CALM_SECONDS
         watched.crashes_in_a_row = 1 if is_calm else watched.crashes_in_a_row + 1
+        place = watched.process.start.log_place
+        if self._crashes_max is not None and watched.crashes_in_a_row > self._crashes_max:
+            raise ClusterError(
+                f"Node {node_id} exited {_how(code)}, {watched.crashes_in_a_row} times in a row within "
+                f"{CALM_SECONDS:g} s of its start. All nodes stop. See {place} for the cause."
+            )
         pause_seconds = backoff_seconds(watched.crashes_in_a_row)
         watched.start_again_at = now + pause_seconds
-        self._say(
-            f"Node {node_id} exited {_how(code)}; restarting in {pause_seconds:g} s. See "
-            f"{watched.process.files.log}"
-        )
+        self._say(f"Node {node_id} exited {_how(code)}; restarting in {pause_seconds:g} s. See {place}")
 
     def _stop_all(self) -> None:
-        for problem in stop_nodes(self._layout, [watched.process for watched in self._watched.values()]):
+        for problem in stop_nodes(watched.process for watched in self._watched.values()):
             self._say(problem)
-        (self._layout.directory / _STATE).unlink(missing_ok=True)
+        (self._group.directory / _STATE).unlink(missing_ok=True)
 
     def _write_state(self) -> None:
         nodes = {
@@ -141,15 +159,16 @@ class Supervisor:
                 "pid": watched.process.process_id if watched.is_running else None,
                 "is_ready": watched.process.is_ready and watched.is_running,
                 "restarts": watched.restarts,
+                **asdict(watched.process.start.facts()),
             }
             for node_id, watched in self._watched.items()
         }
         state = {"pid": os.getpid(), "nodes": nodes}
         if state != self._told:
             self._told = state
-            fresh = self._layout.directory / f"{_STATE}.new"
+            fresh = self._group.directory / f"{_STATE}.new"
             fresh.write_text(json.dumps(state))
-            fresh.replace(self._layout.directory / _STATE)
+            fresh.replace(self._group.directory / _STATE)
 
 
 def _how(code: int) -> str:
@@ -159,14 +178,14 @@ def _how(code: int) -> str:
 
 
 @contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    with (directory / _LOCK).open("a") as file:
+def _locked(group: NodeGroup) -> Iterator[None]:
+    with (group.directory / _LOCK).open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ClusterError(
-                f"The cluster in {directory} is already running. Check it with ottla cluster status, or "
-                "stop it with ottla cluster down."
+                f"The nodes in {group.directory} are already running. Check them with ottla cluster status "
+                f"{group.selector}, or stop them with ottla cluster down {group.selector}."
             ) from None
         yield
 
@@ -181,6 +200,27 @@ def is_supervised(directory: Path) -> bool:
     except BlockingIOError:
         return True
     return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeState:
+    """What the supervisor has written about a node."""
+
+    facts: NodeFacts
+    pid: int | None
+    is_ready: bool
+    restarts: int
+
+
+def node_states(state: Mapping[str, Any]) -> dict[int, NodeState]:
+    """The nodes in what `read_state` returned."""
+    found = {}
+    for node_id, entry in state["nodes"].items():
+        own = {name: entry.pop(name) for name in ("pid", "is_ready", "restarts")}
+        for name in ("address", "local_address"):
+            entry[name] = tuple(entry[name]) if entry[name] is not None else None
+        found[int(node_id)] = NodeState(facts=NodeFacts(**entry), **own)
+    return found
 
 
 def read_state(directory: Path) -> dict[str, Any] | None:
@@ -199,7 +239,7 @@ def stop_supervisor(directory: Path) -> bool:
     state = read_state(directory)
     if state is None:
         if is_supervised(directory):
-            raise ClusterError(f"The cluster in {directory} is starting or stopping. Try again.")
+            raise ClusterError(f"The nodes in {directory} are starting or stopping. Try again.")
         return False
     with suppress(ProcessLookupError):  # it has exited meanwhile
         os.kill(state["pid"], signal.SIGTERM)

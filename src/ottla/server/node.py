@@ -14,7 +14,7 @@ import logging
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, TextIO, TypeVar
+from typing import Any, TypeVar
 
 from ottla.config import BrokerConfig, ConfigError, Endpoint, ResourceType, topic_texts
 from ottla.config.listeners import is_loopback
@@ -34,6 +34,7 @@ from ottla.server.fatal_errors import STARTING_ERRORS, StopReason
 from ottla.server.formatter import format_if_new
 from ottla.server.garbage_collector import GarbageCollector
 from ottla.server.handlers import HANDLERS
+from ottla.server.log_lines import set_up_logging
 from ottla.server.metadata.broker_registration import Registration
 from ottla.server.metadata.metadata_quorum import MetadataQuorum
 from ottla.server.metadata.quorum import Quorum
@@ -587,16 +588,6 @@ def _cleaner_config(config: BrokerConfig) -> CleanerConfig:
     )
 
 
-def set_up_logging(stream: TextIO = sys.stdout) -> None:
-    """One line per event, in the format and on the stream that Kafka uses."""
-    logging.basicConfig(
-        level=logging.INFO,
-        stream=stream,
-        format="[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (%(name)s)",
-        datefmt="%Y-%m-%d %H:%M:%S",
-    )
-
-
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the fastest available event loop."""
     try:
@@ -635,8 +626,15 @@ async def serve_until_signal(node: Node, *, on_started: Callable[[Node], None] |
     return 0 if error is None else 1
 
 
-def run(config: BrokerConfig, *, on_started: Callable[[Node], None] | None = None) -> int:
-    """Run a node in the foreground, for `ottla serve` and kafka-server-start.sh."""
+def run(
+    config: BrokerConfig,
+    *,
+    on_started: Callable[[Node], None] | None = None,
+    log_source: str | None = None,
+) -> int:
+    """Run a node in the foreground, for `ottla serve` and kafka-server-start.sh.
+
+    `log_source` names it in each line of a log that several nodes share."""
     from ottla.host import (
         HostClock,
         HostDisk,
@@ -647,7 +645,7 @@ def run(config: BrokerConfig, *, on_started: Callable[[Node], None] | None = Non
         trim_memory,
     )
 
-    set_up_logging()
+    set_up_logging(source=log_source)
     raise_open_files_limit()
     gc.set_threshold(*COLLECTION_THRESHOLDS)
     try:

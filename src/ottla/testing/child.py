@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 
-from ottla.server.node import Node, run_loop, serve_until_signal, set_up_logging
+from ottla.server.log_lines import set_up_logging
+from ottla.server.node import Node, run_loop, serve_until_signal
 from ottla.testing.broker import make_node
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from ottla.cluster.group import ClusterError
 from ottla.cluster.layout import (
-    ClusterError,
     Layout,
     Plan,
     format_layout,
@@ -101,7 +101,7 @@ class Cluster:
             files = self._layout.node(node_id)
             if node_id not in self.running:
                 self._forget(node_id)
-                self._running[node_id] = NodeProcess(files)
+                self._running[node_id] = NodeProcess(files.start)
                 started.append(self._running[node_id])
         _wait_until_ready(started)
         return self
@@ -109,9 +109,9 @@ class Cluster:
     def stop(self, *node_ids: int) -> None:
         """Stop these nodes, or all, cleanly, as SIGTERM does."""
         stopped = [self._node(node_id) for node_id in node_ids or self.running]
-        problems = stop_nodes(self._layout, stopped)
+        problems = stop_nodes(stopped)
         for node in stopped:
-            del self._running[node.files.node_id]
+            del self._running[node.start.node_id]
         if problems:
             raise BrokerFailed("\n".join(problems))
 
@@ -185,5 +185,5 @@ def _wait_until_ready(nodes: Iterable[NodeProcess]) -> None:
         for node in readable or waiting:
             if not node.look() and (readable or left_seconds <= 0):
                 what = "did not start" if readable else f"did not start in {START_SECONDS_MAX:.0f} seconds"
-                raise BrokerFailed(f"Node {node.files.node_id} {what}: {node.last_words()}")
+                raise BrokerFailed(f"Node {node.start.node_id} {what}: {node.last_words()}")
         waiting = [node for node in waiting if not node.is_ready]

@@ -1,9 +1,10 @@
 """Finds the Ottla nodes among the processes of this machine, by their command lines.
 
 A node is a Python process whose program is `kafka-server-start`, `kafka-run-class kafka.Kafka`, `ottla
-serve`, `ottla start` for one node, or a child of `ottla cluster up`. Arguments are compared one by one, so
-that an editor or a search whose arguments contain such a name does not match. A signal goes through a handle
-that is opened before the process is checked again, so that it cannot hit another process with a reused id.
+serve`, `ottla start` for one node, or a child of a supervisor (`ottla cluster up`, `ottla serve --nodes`).
+Arguments are compared one by one, so that an editor or a search whose arguments contain such a name does not
+match. A signal goes through a handle that is opened before the process is checked again, so that it cannot
+hit another process with a reused id.
 """
 
 from __future__ import annotations
@@ -54,31 +55,16 @@ class NodeProcess:
 
     def configuration(self) -> BrokerConfig:
         """Load its configuration again; raises OSError, ConfigError or ValueError if that fails."""
-        from ottla import properties
-        from ottla.config import BrokerConfig, development_config
-        from ottla.operations.configuration import parse_overrides, read
+        from ottla.operations.configuration import ConfigurationSource, parse_overrides
 
         options = _options(self.words, self.is_serve)
-        overrides = parse_overrides(options.override)
-        if options.file is None:
-            return development_config(
-                data_directory=options.data or "data",
-                port=options.port,
-                overrides=overrides,
-                environment=self.environment,
-                base_directory=self.directory,
-            )
-        path = os.path.join(self.directory, options.file)
-        if options.data is not None:
-            overrides["log.dirs"] = options.data
-        return BrokerConfig.load(
-            properties.decode(read(path)),
-            file=path,
-            environment=self.environment,
-            overrides=overrides,
-            base_directory=self.directory,
-            read=read,
+        source = ConfigurationSource(
+            file=options.file,
+            data=options.data,
+            port=options.port,
+            overrides=parse_overrides(options.override),
         )
+        return source.load(environment=self.environment, base_directory=self.directory)
 
 
 def node_processes(root: Path = PROCESSES) -> list[NodeProcess]:
@@ -161,8 +147,9 @@ def _options(words: Sequence[str], is_serve: bool) -> argparse.Namespace:
     parser.add_argument("file", nargs="?")
     parser.add_argument("--override", action="append", default=[])
     parser.add_argument("-d", "--data", default=None)
-    parser.add_argument("--port", type=int, default=9092)
-    parser.add_argument("-n", "--nodes", type=int, default=1)
+    parser.add_argument("--port", type=int)
+    parser.add_argument("-n", "--nodes", default="1")
+    parser.add_argument("--shared-log", action="store_true")
     parser.add_argument("-v", "--verbose", action="store_true")
     if not is_serve and not words:
         raise ValueError("no configuration file is given")
@@ -178,7 +165,7 @@ def _node(root: Path, pid: int, words: tuple[str, ...]) -> NodeProcess | None:
 
 
 def _is_supervisor(node: NodeProcess) -> bool:
-    """Whether it runs several nodes, like `ottla start --nodes 3`: then its children are the nodes."""
+    """Whether it runs several nodes, like `ottla serve --nodes auto`: then its children are the nodes."""
     if not node.is_serve:
         return False
     try:
@@ -186,7 +173,7 @@ def _is_supervisor(node: NodeProcess) -> bool:
     except ValueError:
         return False
     first = os.path.join(node.directory, options.data or "data", "node-1", "server.properties")
-    return options.nodes > 1 or (options.file is None and os.path.exists(first))
+    return options.nodes != "1" or (options.file is None and os.path.exists(first))
 
 
 def _surroundings(process: Path) -> tuple[str, dict[str, str]]:

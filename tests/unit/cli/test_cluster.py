@@ -63,7 +63,7 @@ def test_a_cluster_comes_up_survives_a_killed_leader_and_goes_down(
         wait_until(lambda: status()["under_replicated_partitions"] == 0, "all replicas in sync")
         assert status()["nodes"][first - 1]["restarts"] >= 1
         assert main(["cluster", "up", "--data", str(data)]) == 1
-        assert "is already running" in capsys.readouterr().err
+        assert "are already running" in capsys.readouterr().err
         assert main(["cluster", "down", "--data", str(data)]) == 0
         assert supervisor.wait(60) == 0
     finally:

@@ -35,7 +35,8 @@ from ottla.wire import uuid
 logger = logging.getLogger("ottla.log.directories.log_loader")
 
 _REPORT_SECONDS = 5.0
-_OTHERS = (METADATA_LOG, "remote-log-index-cache")
+_OTHERS = (METADATA_LOG, "remote-log-index-cache", "nodes")
+"""Directories without logs of this node; `nodes` is for further nodes of this machine (`ottla.cluster`)."""
 
 
 @dataclass(slots=True)

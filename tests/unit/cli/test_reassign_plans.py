@@ -124,6 +124,45 @@ def test_leaders_are_balanced_without_copying() -> None:
 A, B = TopicPartition("a", 0), TopicPartition("b", 1)
 
 
+def test_many_small_topics_are_spread_over_added_brokers() -> None:
+    current = rows(**{f"t{number:02}": [[1]] for number in range(30)})
+    assert plan_moves(current, wish(1, 2, 3, spreads=True)) == current
+    planned = plan_moves(current, wish(1, 2, 3, spreads=True, evens_totals=True))
+    assert Counter(broker for row in planned.values() for broker in row) == {1: 10, 2: 10, 3: 10}
+
+
+def test_leaders_of_many_small_topics_are_balanced_without_copying() -> None:
+    current = rows(**{f"t{number:02}": [[1, 2, 3]] for number in range(9)})
+    planned = plan_moves(current, wish(1, 2, 3, spreads=True, evens_totals=True))
+    assert all(set(row) == {1, 2, 3} for row in planned.values())
+    assert Counter(row[0] for row in planned.values()) == {1: 3, 2: 3, 3: 3}
+
+
+def test_even_totals_keep_replicas_on_different_machines() -> None:
+    racks = {1: "a", 1001: "a", 2: "b", 1002: "b"}
+    current = rows(**{f"t{number:02}": [[1, 2]] for number in range(12)})
+    planned = plan_moves(current, Wish(racks=racks, spreads=True, evens_totals=True))
+    assert all({racks[broker] for broker in row} == {"a", "b"} for row in planned.values())
+    assert Counter(broker for row in planned.values() for broker in row) == dict.fromkeys(racks, 6)
+    assert Counter(row[0] for row in planned.values()) == dict.fromkeys(racks, 3)
+
+
+@given(clusters(), st.integers(1, 4))
+def test_even_totals_leave_each_topic_balanced(cluster: tuple[Rows, list[int]], added: int) -> None:
+    current, brokers = cluster
+    allowed = [*brokers, *range(7, 7 + added)]
+    planned = plan_moves(current, wish(*allowed, spreads=True, evens_totals=True))
+    check(planned, current, allowed)
+    for topic in {place.topic for place in current}:
+        of_topic = [row for place, row in planned.items() if place.topic == topic]
+        counts = Counter(dict.fromkeys(allowed, 0)) + Counter(broker for row in of_topic for broker in row)
+        assert max(counts.values()) - min(counts[broker] for broker in allowed) <= 1
+    again = plan_moves(planned, wish(*allowed, spreads=True, evens_totals=True))
+    assert {place: set(row) for place, row in again.items()} == {
+        place: set(row) for place, row in planned.items()
+    }
+
+
 def test_progress_is_relative_to_the_leaders_log() -> None:
     sizes = {(1, A): 100, (2, A): 40, (3, A): 250, (1, B): 0}
     found = moving_of({A: ((1, 2, 3), (2, 3), (1,)), B: ((1, 4), (4,), ())}, sizes)

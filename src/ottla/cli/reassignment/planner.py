@@ -3,13 +3,15 @@
 Rule: a replica stays on its broker if it may. A replica that must move is replaced at the same position in
 the list, so that brokers keep as many leaderships as before. A broker is chosen first by rack (one without a
 replica of the partition), then by the fewest replicas of the topic, then by the fewest replicas in total.
-With `spreads`, the replicas of each topic are also balanced until no two brokers differ by more than one.
+With `spreads`, the replicas of each topic are also balanced until no two brokers differ by more than one, and
+with `evens_totals` then those of all topics together, as far as that keeps each topic balanced: without it
+many topics of one partition would all stay where they are.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ottla.client.values import TopicPartition
@@ -30,6 +32,8 @@ class Wish:
     replication_factor: int | None = None
     """The number of replicas per partition; None keeps the current number."""
     spreads: bool = False
+    evens_totals: bool = False
+    """The rows are all partitions of the cluster; applies with `spreads`."""
     sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
     """The size of each partition; among movable partitions, the smallest moves."""
     loads: Mapping[int, int] = field(default_factory=dict)
@@ -45,6 +49,8 @@ def plan_moves(current: Mapping[TopicPartition, Sequence[int]], wish: Wish) -> R
     for topic in sorted({place.topic for place in current}):
         rows = {place: list(current[place]) for place in sorted(current) if place.topic == topic}
         planned |= _Topic(rows, wish, totals).planned()
+    if wish.spreads and wish.evens_totals:
+        _Totals(current, planned, wish).even_out()
     return planned
 
 
@@ -173,3 +179,98 @@ class _Topic:
                         row.insert(0, low)
                         return True
         return False
+
+
+class _Totals:
+    """The replicas and the leaders of all topics, after each topic was balanced."""
+
+    def __init__(
+        self,
+        current: Mapping[TopicPartition, Sequence[int]],
+        rows: Rows,
+        wish: Wish,
+    ) -> None:
+        self._current = current
+        self._rows = rows
+        self._wish = wish
+
+    def even_out(self) -> None:
+        """Move replicas, then reorder them, which copies nothing."""
+        self._even_out(lambda row: row, self._may_move, _replace)
+        self._even_out(lambda row: row[:1], lambda row, _, low: low in row, _lead)
+
+    def _even_out(
+        self,
+        counted: Callable[[list[int]], list[int]],
+        may_change: Callable[[list[int], int, int], bool],
+        change: Callable[[list[int], int, int], None],
+    ) -> None:
+        """Change one partition after the other, for the brokers that differ most, while that gains something.
+        `counted` says which brokers of a row count."""
+        held: dict[int, list[TopicPartition]] = {broker: [] for broker in self._wish.racks}
+        counts: dict[str, Counter[int]] = {}
+        places: dict[str, list[TopicPartition]] = {}
+        for place in sorted(self._rows, key=self._cost):
+            row = counted(self._rows[place])
+            places.setdefault(place.topic, []).append(place)
+            counts.setdefault(place.topic, Counter()).update(row)
+            for broker in row:
+                held[broker].append(place)
+
+        def fits(place: TopicPartition, high: int, low: int) -> bool:
+            of_topic, row = counts[place.topic], self._rows[place]
+            return of_topic[high] > of_topic[low] and high in counted(row) and may_change(row, high, low)
+
+        stuck: set[tuple[int, int]] = set()
+        while (found := _widest(held, stuck, fits)) is not None:
+            place, high, low = found
+            change(self._rows[place], high, low)
+            held[high].remove(place)
+            held[low].append(place)
+            counts[place.topic][high] -= 1
+            counts[place.topic][low] += 1
+            for one in held:  # only this topic's partitions may now change where they could not before
+                for pair in ((low, one), (one, high)):
+                    if pair in stuck and any(fits(other, *pair) for other in places[place.topic]):
+                        stuck.remove(pair)
+
+    def _may_move(self, row: list[int], high: int, low: int) -> bool:
+        """Whether the other broker has no replica yet, and the replicas stay in as many racks."""
+        racks = self._wish.racks
+        others = {racks[one] for one in row if one != high}
+        return low not in row and (racks[low] not in others or racks[high] in others)
+
+    def _cost(self, place: TopicPartition) -> tuple[bool, int, TopicPartition]:
+        """Partitions that are copied anyway come first, then small ones."""
+        stays = set(self._rows[place]) == set(self._current[place])
+        return stays, self._wish.sizes.get(place, 0), place
+
+
+def _widest(
+    held: Mapping[int, list[TopicPartition]],
+    stuck: set[tuple[int, int]],
+    fits: Callable[[TopicPartition, int, int], bool],
+) -> tuple[TopicPartition, int, int] | None:
+    """The first partition that may change from a broker with many to one with few. Adds to `stuck` the pairs
+    of brokers that have none."""
+    order = sorted(held, key=lambda one: (len(held[one]), one))
+    for high in reversed(order):
+        for low in order:
+            if len(held[high]) - len(held[low]) <= 1:
+                break
+            if (high, low) in stuck:
+                continue
+            place = next((one for one in held[high] if fits(one, high, low)), None)
+            if place is not None:
+                return place, high, low
+            stuck.add((high, low))
+    return None
+
+
+def _replace(row: list[int], high: int, low: int) -> None:
+    row[row.index(high)] = low
+
+
+def _lead(row: list[int], _: int, low: int) -> None:
+    row.remove(low)
+    row.insert(0, low)

@@ -98,6 +98,7 @@ def planned(
         racks={broker: nodes[broker] for broker in targets if broker not in drained},
         replication_factor=factor,
         spreads=not drained and (factor is None or to is not None),
+        evens_totals=all_topics,
         sizes=sizes,
         loads=loads,
         in_sync=in_sync,

@@ -41,7 +41,19 @@ def main(arguments: Sequence[str]) -> int:
     except ValueError as error:
         print(f"ottla serve: {error}", file=sys.stderr)
         return 2
+    _warn_of_other_nodes(config)
     return _run(config)
+
+
+def _warn_of_other_nodes(config: BrokerConfig) -> None:
+    from pathlib import Path
+
+    from ottla.cluster.derivation import DIRECTORY
+
+    if Path(config.metadata_log_directory, DIRECTORY).is_dir():
+        from ottla.cluster.machine import warn_of_other_nodes
+
+        warn_of_other_nodes(config)
 
 
 def _run(config: BrokerConfig) -> int:
@@ -60,9 +72,11 @@ def _run_nodes(source: ConfigurationSource, nodes: str) -> int:
     set_up_logging(source="supervisor")
     try:
         run_machine(source, count)
-    except ClusterError as error:
+    except (ClusterError, OSError) as error:
         logging.getLogger("ottla.cluster.machine").critical("%s", error)
         return 1
+    except KeyboardInterrupt:  # before the nodes started
+        return 130
     return 0
 
 

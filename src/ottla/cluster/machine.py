@@ -154,6 +154,17 @@ def refuse_lost_nodes(config: BrokerConfig, count: int) -> None:
         )
 
 
+def warn_of_other_nodes(config: BrokerConfig) -> None:
+    """Add a warning to the configuration of a node that starts alone while others hold replicas."""
+    lost = [node_id for node_id, held in sorted(stored_replicas(config).items()) if held]
+    if lost:
+        config.warnings += (
+            f"Only this node starts, but there are replicas of other nodes of this machine, "
+            f"{', '.join(map(str, lost))}, in {_state_directory(config)}. Start all of them with ottla serve "
+            "FILE --nodes auto.",
+        )
+
+
 def _nodes(ids: list[int]) -> str:
     return f"Node{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))}"
 
@@ -233,7 +244,9 @@ def _state_directory(config: BrokerConfig) -> Path:
 
 
 def _selector(source: ConfigurationSource, config: BrokerConfig) -> str:
-    if source.file is not None:
+    """The file, unless the command line names other directories."""
+    elsewhere = {"log.dir", "log.dirs", "metadata.log.dir"} & source.overrides.keys()
+    if source.file is not None and source.data is None and not elsewhere:
         return source.file
     return f"--data {os.path.relpath(config.metadata_log_directory)}"
 

@@ -139,7 +139,7 @@ class Supervisor:
         is_calm = now - watched.started_at >= CALM_SECONDS
         watched.crashes_in_a_row = 1 if is_calm else watched.crashes_in_a_row + 1
         place = watched.process.start.log_place
-        if self._crashes_max is not None and watched.crashes_in_a_row > self._crashes_max:
+        if self._crashes_max is not None and watched.crashes_in_a_row >= self._crashes_max:
             raise ClusterError(
                 f"Node {node_id} exited {_how(code)}, {watched.crashes_in_a_row} times in a row within "
                 f"{CALM_SECONDS:g} s of its start. All nodes stop. See {place} for the cause."

@@ -22,11 +22,13 @@ from ottla.cli import main
 from ottla.cluster.group import ClusterError
 from ottla.cluster.machine import (
     format_nodes,
+    group_in,
     machine_group,
     node_count,
     refuse_lost_nodes,
     stored_group,
     stored_replicas,
+    warn_of_other_nodes,
 )
 from ottla.cluster.ports import free_ports
 from ottla.log.directories.names import Kind
@@ -103,7 +105,22 @@ def test_a_node_that_holds_replicas_is_not_left_out(source: ConfigurationSource,
     assert "Start with --nodes 3; to use fewer" in str(raised.value)
     assert "ottla reassign start --drain 2001" in str(raised.value)
     refuse_lost_nodes(config, 3)
+    warn_of_other_nodes(config)
+    assert "replicas of other nodes of this machine, 2001, in" in config.warnings[-1]
     assert list(stored_group(source).nodes) == [1, 1001, 2001, 3001]
+
+
+def test_the_command_line_that_finds_the_nodes(source: ConfigurationSource, tmp_path: Path) -> None:
+    assert machine_group(source, 1).selector == source.file
+    elsewhere = ConfigurationSource(file=source.file, data=str(tmp_path / "c"))
+    group = machine_group(elsewhere, 1)
+    option, _, directory = group.selector.partition(" ")
+    assert option == "--data"
+    assert Path(directory).resolve() == tmp_path / "c"
+    group.directory.mkdir(parents=True)
+    found = group_in(tmp_path / "c")
+    assert found is not None
+    assert found.directory == group.directory
 
 
 def test_the_number_of_nodes() -> None:

@@ -28,6 +28,10 @@ SECONDS_MAX = 120
         ("python3.11 -u -X dev -m ottla.tools.server_start a.properties", (("a.properties",), False)),
         ("python /v/bin/kafka-run-class -name k kafka.Kafka a.properties", (("a.properties",), False)),
         ("python -m ottla.cluster.child node-1/server.properties", (("node-1/server.properties",), False)),
+        (
+            "python -m ottla.cluster.child --shared-log a.properties --override=node.id=1001",
+            (("--shared-log", "a.properties", "--override=node.id=1001"), False),
+        ),
         ("/v/bin/python /v/bin/ottla serve --port 0", (("--port", "0"), True)),
         ("python -m ottla.cli -p serve serve", ((), True)),
         ("python /v/bin/ottla -o json start -d here", (("-d", "here"), True)),
@@ -55,6 +59,7 @@ def test_processes_are_read_with_directory_and_environment(tmp_path: Path) -> No
         8: ["sleep", "9"],
         9: ["python", "-m", "ottla.cluster.child", "x"],
         11: ["python", "-m", "ottla.cli", "start", "-n", "3"],  # its children are the nodes
+        12: ["python", "-m", "ottla.cli", "serve", "a.properties", "--nodes", "auto"],  # likewise
     }
     for pid, words in lines.items():
         (tmp_path / str(pid)).mkdir()
@@ -68,6 +73,15 @@ def test_processes_are_read_with_directory_and_environment(tmp_path: Path) -> No
         NodeProcess(7, (), True, *surroundings),
         NodeProcess(9, ("x",), False, os.getcwd()),
     ]
+
+
+def test_a_node_of_several_is_known_by_its_settings(tmp_path: Path) -> None:
+    (tmp_path / "a.properties").write_text(
+        "process.roles=broker\nnode.id=1\nlisteners=PLAINTEXT://localhost:9092\n"
+        "controller.listener.names=C\ncontroller.quorum.voters=9@localhost:9093\n"
+    )
+    words = ("--shared-log", "a.properties", "--override=node.id=1001", "--override=broker.id=1001")
+    assert NodeProcess(7, words, False, str(tmp_path)).configuration().node_id == 1001
 
 
 @pytest.mark.parametrize(

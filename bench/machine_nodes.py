@@ -44,7 +44,7 @@ class Variant:
         self.name = f"{count} node{'s' if count > 1 else ''}{', pinned' if is_pinned else ''}"
         self.rates: list[float] = []
         self.cpu_us: list[float] = []
-        self._data = directory / self.name.replace(" ", "-")
+        self._data = directory / self.name.replace(",", "").replace(" ", "-")
         self._log = (directory / f"{self._data.name}.log").open("wb")
         words = [f"--override={name}={value}" for name, value in SETTINGS.items()]
         self._supervisor = start_process(

@@ -86,7 +86,7 @@ class NodeGroup:
     """Nodes by id, and the directory of their supervisor."""
 
     directory: Path
-    """It exists. The supervisor keeps its lock and its state there."""
+    """The supervisor keeps its lock and its state there. It exists when the nodes start."""
     nodes: dict[int, NodeStart]
     selector: str
     """What selects this group on the command line of `ottla cluster status` and `down`."""

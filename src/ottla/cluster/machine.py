@@ -76,14 +76,12 @@ def machine_group(
     source: ConfigurationSource,
     count: int,
     *,
-    machine: str | None = None,
     find_ports: Callable[[int], list[int]] = free_ports,
 ) -> NodeGroup:
     """The first `count` nodes of this machine. Raises ClusterError, ConfigError and OSError."""
     config = source.load()
-    name = socket.gethostname() if machine is None else machine
     try:
-        settings = node_overrides(config, count, machine=name, free_ports=find_ports)
+        settings = node_overrides(config, count, machine=socket.gethostname(), free_ports=find_ports)
     except CannotDerive as error:
         raise ClusterError(str(error)) from error
     nodes = {}

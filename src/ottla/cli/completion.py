@@ -175,7 +175,12 @@ def complete(words: Sequence[str]) -> Candidates:
     return _of_command(command_of(noun), noun, rest, unfinished, flags)
 
 
-_SERVE_FLAGS = [("--data", "Data directory."), ("--port", "Port."), ("--override", "One setting.")]
+_SERVE_FLAGS = [
+    ("--data", "Data directory."),
+    ("--port", "Port."),
+    ("--nodes", "Number of nodes, or auto."),
+    ("--override", "One setting."),
+]
 
 
 def _leading_flags(words: list[str]) -> tuple[Flags, list[str], str | None]:

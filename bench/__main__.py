@@ -13,11 +13,11 @@ from typing import NoReturn
 from rich.console import Console
 from tests.interop.peers import BrokerFailed, PeerMissing
 
-from bench import machine, report
+from bench import machine, report, settling
 from bench.generators import GeneratorFailed
 from bench.results import Results
 from bench.rows import ROWS, Kind, Row, Section
-from bench.runner import Plan, run
+from bench.runner import Plan, new_results, run
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
@@ -38,29 +38,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         plan = Plan(
             rows=options.rows or [row for row in ROWS if row.is_quick or not options.quick],
             rounds=options.rounds or (1 if options.quick else 3),
+            warm_ups_max=options.warm_ups or (1 if options.quick else settling.ROUNDS_MAX),
+            has_plain=options.plain,
             starts=2 if options.quick else 5,
             is_quick=options.quick,
             has_ceiling=not options.quick if options.ceiling is None else options.ceiling,
             patience_s=options.patience,
             directory=options.directory,
         )
+        path = options.into or RESULTS / time.strftime("%Y%m%d-%H%M%S.json")
+        results = new_results(plan)
+        if options.into is not None and path.exists():
+            results = Results.read(path).continued(results)
         try:
-            results = run(plan, lambda line: console.print(line, highlight=False))
+            run(
+                plan,
+                results,
+                lambda kept: kept.write(path),
+                lambda line: console.print(line, highlight=False),
+            )
         except (GeneratorFailed, BrokerFailed, PeerMissing, AssertionError) as error:
             console.print(f"The run broke off: {error}", markup=False)
             return 1
-        _keep(results, console)
+        report.plot(results, path.with_suffix(".png"))
+        console.print(f"Written: {path} and its plot beside it", highlight=False)
     report.print_table(results, console)
     if options.publish:
         _publish(results)
     return 0
-
-
-def _keep(results: Results, console: Console) -> None:
-    path = RESULTS / time.strftime("%Y%m%d-%H%M%S.json")
-    results.write(path)
-    report.plot(results, path.with_suffix(".png"))
-    console.print(f"Written: {path.relative_to(ROOT)} and its plot beside it")
 
 
 def _publish(results: Results) -> None:
@@ -100,7 +105,25 @@ def _parser() -> argparse.ArgumentParser:
         metavar="A,B",
         help="only these rows: " + ", ".join(row.name for row in ROWS),
     )
-    parser.add_argument("--rounds", type=int, metavar="N", help="rounds (default: 3, quick: 1)")
+    parser.add_argument("--rounds", type=int, metavar="N", help="rounds that count (default: 3, quick: 1)")
+    parser.add_argument(
+        "--warm-ups",
+        type=int,
+        metavar="N",
+        help="at most N rounds before those, until Kafka's figure no longer improves "
+        f"(default: {settling.ROUNDS_MAX}, quick: 1)",
+    )
+    parser.add_argument(
+        "--plain",
+        action="store_true",
+        help="run an Ottla with nothing compiled, too, to see how much slower it is",
+    )
+    parser.add_argument(
+        "--into",
+        type=Path,
+        metavar="FILE",
+        help="keep the results in this file after each row, and skip the rows that it has",
+    )
     parser.add_argument(
         "--patience",
         type=float,

@@ -17,8 +17,9 @@ from confluent_kafka.cimpl import NewTopic
 from tests.interop.peers import BrokerProcess, KafkaBroker, OttlaBroker, free_port, wait_until
 
 from bench.contenders import BROKER_JVM, SETTINGS, Contender
+from bench.ottla_forms import PlainOttla
 from bench.plain_client import Client
-from bench.results import KAFKA
+from bench.results import KAFKA, PLAIN
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest
 
 NODES = (1, 2, 3)
@@ -45,6 +46,8 @@ class Cluster:
             node: BrokerProcess
             if name == KAFKA:
                 node = KafkaBroker(place, jvm=BROKER_JVM, **options)  # type: ignore[arg-type]
+            elif name == PLAIN:
+                node = PlainOttla(place, **options)  # type: ignore[arg-type]
             else:
                 node = OttlaBroker(place, **options)  # type: ignore[arg-type]
             node.node_id = node_id

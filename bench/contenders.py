@@ -15,7 +15,8 @@ from confluent_kafka.cimpl import NewTopic
 from tests.interop.peers import BrokerProcess, KafkaBroker, OttlaBroker, answers_metadata, wait_until
 
 from bench.ceiling import CeilingBroker
-from bench.results import CEILING, KAFKA
+from bench.ottla_forms import PlainOttla
+from bench.results import CEILING, KAFKA, PLAIN
 
 # The JVM options of Kafka's own start script.
 BROKER_JVM = (
@@ -46,6 +47,8 @@ def make_broker(name: str, directory: Path) -> BrokerProcess:
         return KafkaBroker(directory, jvm=BROKER_JVM, properties=SETTINGS)
     if name == CEILING:
         return CeilingBroker(directory, properties=SETTINGS)
+    if name == PLAIN:
+        return PlainOttla(directory, properties=SETTINGS)
     return OttlaBroker(directory, properties=SETTINGS)
 
 

@@ -8,7 +8,7 @@ a broker whose groups have almost nothing to load.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,17 +52,23 @@ class _Stopped:
 
 
 def time_loads(
-    row: str, records: int, rounds: int, directory: Path, patience_s: float, progress: Callable[[str], None]
+    row: str,
+    records: int,
+    rounds: int,
+    directory: Path,
+    patience_s: float,
+    progress: Callable[[str], None],
+    names: Sequence[str] = NAMES,
 ) -> list[Measurement]:
-    """Fill both brokers, then start each of them in turn, with few and with all records."""
+    """Fill the brokers, then start each of them in turn, with few and with all records."""
     found: list[Measurement] = []
     with ExitStack() as stack:
-        few = _fill(PARTITIONS, directory / "offsets-few", stack)
-        full = _fill(records, directory / "offsets", stack)
+        few = _fill(PARTITIONS, names, directory / "offsets-few", stack)
+        full = _fill(records, names, directory / "offsets", stack)
         progress(f"{row}: {records:,} offset records written")
         for number in range(rounds):
             machine.wait_for_quiet(patience_s)
-            for name in NAMES:
+            for name in names:
                 busy, started = machine.busy_cpu_s(), time.monotonic()
                 plain_s, plain_cpu_s, _ = _time_start(few[name])
                 seconds, cpu_s, memory_mb = _time_start(full[name])
@@ -87,9 +93,9 @@ def time_loads(
     return found
 
 
-def _fill(records: int, directory: Path, stack: ExitStack) -> dict[str, _Stopped]:
-    """Start a broker of each kind, write the same offsets into both, and stop them."""
-    brokers = {name: make_broker(name, directory / name) for name in NAMES}
+def _fill(records: int, names: Sequence[str], directory: Path, stack: ExitStack) -> dict[str, _Stopped]:
+    """Start a broker of each kind, write the same offsets into all, and stop them."""
+    brokers = {name: make_broker(name, directory / name) for name in names}
     clients = []
     for broker in brokers.values():
         stack.callback(broker.close)

@@ -11,29 +11,18 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from bench.goals import Figures
 from bench.rows import ROWS, Kind, Row, Section
+from bench.settling import is_settled
 
 KAFKA = "kafka"
 OTTLA = "ottla"
 CEILING = "ceiling"
+PLAIN = "ottla-plain"
+"""Ottla with nothing compiled."""
 NAMES = (KAFKA, OTTLA)
+BROKERS = (KAFKA, OTTLA, CEILING, PLAIN)
 
-THROUGHPUT_RATIO_MIN = 1.5
-CPU_RATIO_MAX = 0.5
-LATENCY_RATIO_MAX = 1.0
-GROUP_RATIO = 1.0
-TRANSACTION_RATIO_MIN = 1.3
-COMMITTED_SHARE_MIN = 0.95
-REPLICATED_RATIO_MIN = 1.3
-FAILOVER_RATIO_MAX = 1.0
-MANY_RATIO_MAX = 1.0
-MANY_MEMORY_MB_MAX = 150.0
-STALL_MS_MAX = 500.0
-"""A quarter of the time between two heartbeats."""
-REIGN_MS_MAX = 1000.0
-HOLD_MS_MAX = 10.0
-START_SECONDS_MAX = 0.4
-MEMORY_MB_MAX = 80.0
 ONLY_OTTLA = (Kind.HOLD, Kind.REIGN)
 """Measurements inside Ottla's own code."""
 CEILING_SHARE_MIN = 0.93
@@ -50,7 +39,8 @@ class Verdict(StrEnum):
 class Measurement:
     """One load on one broker.
 
-    `cpu_s` is the broker's; `other_cpu_s` is the CPU time of unrelated processes: the noise.
+    `cpu_s` is the broker's, for `operations` records or requests; `other_cpu_s` is the CPU time of unrelated
+    processes: the noise. Rounds before a row's brokers are warm do not count (`is_warm_up`).
     """
 
     row: str
@@ -63,6 +53,8 @@ class Measurement:
     client_cpu_s: float = 0.0
     other_cpu_s: float = 0.0
     memory_mb: float = 0.0
+    operations: int = 0
+    is_warm_up: bool = False
     details: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -101,56 +93,96 @@ class Results:
         joined.settings["begun"] = ", ".join(dict.fromkeys(runs))
         return joined
 
-    def of(self, row: str, broker: str) -> list[Measurement]:
-        return [one for one in self.measurements if one.row == row and one.broker == broker]
+    def continued(self, now: Results) -> Results:
+        """These results, if a run on the machine of `now` may add rows to them."""
+        if self.machine != now.machine:
+            different = [name for name in now.machine if self.machine.get(name) != now.machine[name]]
+            raise AssertionError(
+                f"The results so far are of another machine: {', '.join(different)} differs."
+            )
+        begun = dict.fromkeys([*str(self.settings["begun"]).split(", "), str(now.settings["begun"])])
+        return Results(self.machine, {**self.settings, "begun": ", ".join(begun)}, self.measurements)
+
+    def of(self, row: str, broker: str, *, is_warm_up: bool = False) -> list[Measurement]:
+        """The rounds of a row that count, or those before."""
+        return [
+            one
+            for one in self.measurements
+            if one.row == row and one.broker == broker and one.is_warm_up is is_warm_up
+        ]
+
+    def has(self, row: str) -> bool:
+        """Whether this row was measured."""
+        return bool(self.of(row, OTTLA))
 
     def lines(self) -> list[Line]:
         """The table: one line for each row that both brokers ran, or Ottla if only Ottla can."""
         return [
-            Line.of(row, self.of(row.name, KAFKA), self.of(row.name, OTTLA), self.of(row.name, CEILING))
+            self._line(row)
             for row in ROWS
-            if self.of(row.name, OTTLA) and (self.of(row.name, KAFKA) or row.kind in ONLY_OTTLA)
+            if self.has(row.name) and (self.of(row.name, KAFKA) or row.kind in ONLY_OTTLA)
         ]
+
+    def _line(self, row: Row) -> Line:
+        rounds = {name: self.of(row.name, name) for name in BROKERS}
+        return Line.of(row, rounds, {name: self.of(row.name, name, is_warm_up=True) for name in NAMES})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One line of the table: medians over the rounds, and the verdict."""
+    """One line of the table: medians over the rounds, and the verdict.
+
+    `rounds` and `warm_ups` have the figures of each contender in the order of the rounds.
+    """
 
     name: str
     title: str
     unit: str
     kind: Kind
     section: Section
-    rounds: int
+    rounds: Mapping[str, Sequence[float]]
+    warm_ups: Mapping[str, Sequence[float]]
+    is_kafka_warm: bool
     kafka: float | None
     ottla: float
     ratio: float | None
-    ratio_least: float | None
-    ratio_most: float | None
+    ratios: Sequence[float]
     kafka_cpu_s: float
     ottla_cpu_s: float
     cpu_ratio: float | None
+    ottla_cpu_us: float | None
     ottla_busy: float | None
     noise: float
     ceiling: float | None
+    plain: float | None
+    plain_cpu_ratio: float | None
     wanted: str
     verdict: Verdict
 
     @classmethod
     def of(
-        cls, row: Row, kafka: list[Measurement], ottla: list[Measurement], most: list[Measurement]
+        cls,
+        row: Row,
+        rounds: Mapping[str, list[Measurement]],
+        warm_ups: Mapping[str, list[Measurement]],
     ) -> Line:
-        kafka_value = median(one.value for one in kafka) if kafka else None
-        ottla_value = median(one.value for one in ottla)
-        kafka_cpu_s = median(one.cpu_s for one in kafka) if kafka else 0.0
-        ottla_cpu_s = median(one.cpu_s for one in ottla)
-        pairs = [b.value / a.value for a, b in zip(kafka, ottla, strict=False) if a.value]
+        kafka, ottla = rounds[KAFKA], rounds[OTTLA]
+        medians = {name: median(one.value for one in found) for name, found in rounds.items() if found}
+        cpu_s = {name: median(one.cpu_s for one in found) for name, found in rounds.items() if found}
+        kafka_value, ottla_value = medians.get(KAFKA), medians[OTTLA]
         ratio = ottla_value / kafka_value if kafka_value else None
+        ratios = [b.value / a.value for a, b in zip(kafka, ottla, strict=False) if a.value]
         is_loaded = row.load is not None or row.kind is Kind.LOAD
-        cpu_ratio = ottla_cpu_s / kafka_cpu_s if is_loaded and kafka_cpu_s else None
-        ceiling = median(one.value for one in most) if most else None
-        wanted, verdict = _judge(row.kind, ottla_value, ratio or 0.0, cpu_ratio, ceiling)
+        cpu_ratio = cpu_s[OTTLA] / cpu_s[KAFKA] if is_loaded and cpu_s.get(KAFKA) else None
+        plain_cpu_ratio = cpu_s[PLAIN] / cpu_s[OTTLA] if PLAIN in cpu_s and cpu_s[OTTLA] else None
+        operations = ottla[0].operations
+        figures = Figures(
+            value=ottla_value,
+            ratio=ratio,
+            ratios=ratios,
+            cpu_ratio=cpu_ratio,
+            cpu_us=cpu_s[OTTLA] / operations * 1e6 if operations and is_loaded else None,
+        )
         walls = [one for one in kafka + ottla if one.wall_s]
         is_busy_known = row.load is not None and bool(walls)
         return cls(
@@ -159,66 +191,41 @@ class Line:
             unit=row.unit,
             kind=row.kind,
             section=row.section,
-            rounds=len(ottla),
+            rounds={name: [one.value for one in found] for name, found in rounds.items()},
+            warm_ups={name: [one.value for one in found] for name, found in warm_ups.items()},
+            is_kafka_warm=is_warm(row, warm_ups[KAFKA]),
             kafka=kafka_value,
             ottla=ottla_value,
             ratio=ratio,
-            ratio_least=min(pairs, default=ratio),
-            ratio_most=max(pairs, default=ratio),
-            kafka_cpu_s=kafka_cpu_s,
-            ottla_cpu_s=ottla_cpu_s,
+            ratios=ratios,
+            kafka_cpu_s=cpu_s.get(KAFKA, 0.0),
+            ottla_cpu_s=cpu_s[OTTLA],
             cpu_ratio=cpu_ratio,
+            ottla_cpu_us=figures.cpu_us,
             ottla_busy=median(one.cpu_s / one.wall_s for one in ottla) if is_busy_known else None,
             noise=median(one.other_cpu_s / one.wall_s for one in walls) if walls else 0.0,
-            ceiling=ceiling,
-            wanted=wanted,
-            verdict=verdict,
+            ceiling=medians.get(CEILING),
+            plain=medians.get(PLAIN),
+            plain_cpu_ratio=plain_cpu_ratio if is_loaded else None,
+            wanted=row.goal.text(row.unit),
+            verdict=_judge(row, figures, medians.get(CEILING)),
         )
 
 
-def _judge(
-    kind: Kind, ottla: float, ratio: float, cpu_ratio: float | None, ceiling: float | None
-) -> tuple[str, Verdict]:
-    is_thrifty = cpu_ratio is None or cpu_ratio <= CPU_RATIO_MAX
-    if kind is Kind.THROUGHPUT:
-        wanted = f"≥ {THROUGHPUT_RATIO_MIN:g}x, CPU ≤ {CPU_RATIO_MAX:g}x"
-        if is_thrifty and ratio < THROUGHPUT_RATIO_MIN and ceiling and ottla >= CEILING_SHARE_MIN * ceiling:
-            return wanted, Verdict.LIMITED
-        return wanted, _met(is_thrifty and ratio >= THROUGHPUT_RATIO_MIN)
-    if kind is Kind.LATENCY:
-        wanted = f"≤ {LATENCY_RATIO_MAX:g}x, CPU ≤ {CPU_RATIO_MAX:g}x"
-        return wanted, _met(is_thrifty and ratio <= LATENCY_RATIO_MAX)
-    if kind is Kind.RATE:
-        return f"≥ {GROUP_RATIO:g}x", _met(ratio >= GROUP_RATIO)
-    if kind is Kind.TRANSACTIONS:
-        return f"≥ {TRANSACTION_RATIO_MIN:g}x", _met(ratio >= TRANSACTION_RATIO_MIN)
-    if kind is Kind.REPLICATED:
-        return f"≥ {REPLICATED_RATIO_MIN:g}x", _met(ratio >= REPLICATED_RATIO_MIN)
-    if kind is Kind.REPLICATED_LATENCY:
-        return f"≤ 1/{REPLICATED_RATIO_MIN:g}x", _met(ratio * REPLICATED_RATIO_MIN <= 1)
-    if kind is Kind.FAILOVER:
-        return f"≤ {FAILOVER_RATIO_MAX:g}x", _met(ratio <= FAILOVER_RATIO_MAX)
-    if kind is Kind.MANY:
-        return f"≤ {MANY_RATIO_MAX:g}x", _met(ratio <= MANY_RATIO_MAX)
-    if kind is Kind.MANY_MEMORY:
-        return f"< {MANY_MEMORY_MB_MAX:g} MB", _met(ottla < MANY_MEMORY_MB_MAX)
-    if kind is Kind.STALL:
-        return f"≤ {STALL_MS_MAX:g} ms", _met(ottla <= STALL_MS_MAX)
-    if kind is Kind.REIGN:
-        return f"< {REIGN_MS_MAX:g} ms", _met(ottla < REIGN_MS_MAX)
-    if kind is Kind.COMMITTED:
-        return f"≥ {COMMITTED_SHARE_MIN:g}", _met(ottla >= COMMITTED_SHARE_MIN)
-    if kind in (Kind.TIME, Kind.LOAD):
-        return f"≤ {GROUP_RATIO:g}x", _met(ratio <= GROUP_RATIO)
-    if kind is Kind.HOLD:
-        return f"≤ {HOLD_MS_MAX:g} ms", _met(ottla <= HOLD_MS_MAX)
-    if kind is Kind.START:
-        return f"≤ {START_SECONDS_MAX:g} s", _met(ottla <= START_SECONDS_MAX)
-    return f"< {MEMORY_MB_MAX:g} MB", _met(ottla < MEMORY_MB_MAX)
+def is_warm(row: Row, warm_ups: Sequence[Measurement]) -> bool:
+    """Whether a contender no longer got better; a row without a repeated load needs no warm-up."""
+    if row.load is None:
+        return True
+    if row.is_paced:
+        return is_settled([one.cpu_s for one in warm_ups], is_less_better=True)
+    return is_settled([one.value for one in warm_ups], is_less_better=row.is_less_better)
 
 
-def _met(is_met: bool) -> Verdict:
-    return Verdict.MET if is_met else Verdict.SHORT
+def _judge(row: Row, figures: Figures, ceiling: float | None) -> Verdict:
+    if row.goal.is_met(figures):
+        return Verdict.MET
+    is_close = ceiling is not None and figures.value >= CEILING_SHARE_MIN * ceiling
+    return Verdict.LIMITED if is_close and row.goal.is_cpu_met(figures) else Verdict.SHORT
 
 
 def longest_gap_s(times: Sequence[float], since: float) -> float:

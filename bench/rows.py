@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from bench import generators, groups, transactions
 from bench.generators import Outcome, Target
+from bench.goals import Goal
 
 LATENCY_RATE = 5_000
 CONNECTIONS = 500
@@ -65,6 +66,28 @@ _CLUSTER_KINDS = (
     Kind.REIGN,
 )
 _GROUP_KINDS = (Kind.RATE, Kind.TIME, Kind.LOAD, Kind.HOLD)
+_LESS_IS_BETTER = (Kind.LATENCY, Kind.TIME, Kind.REPLICATED_LATENCY)
+
+GOALS: Mapping[Kind, Goal] = {
+    Kind.THROUGHPUT: Goal(ratio_min=1.5, cpu_ratio_max=0.5),
+    Kind.LATENCY: Goal(ratio_max=1.0, cpu_ratio_max=0.5),
+    Kind.RATE: Goal(ratio_min=1.2),
+    Kind.TIME: Goal(ratio_max=1.0),
+    Kind.LOAD: Goal(ratio_max=1.0),
+    Kind.HOLD: Goal(value_max=10.0),
+    Kind.TRANSACTIONS: Goal(ratio_min=1.3),
+    Kind.COMMITTED: Goal(value_min=0.95),
+    Kind.REPLICATED: Goal(ratio_min=1.3, every_round=True),
+    Kind.REPLICATED_LATENCY: Goal(ratio_max=0.77, every_round=True),
+    Kind.FAILOVER: Goal(ratio_max=1.0),
+    Kind.MANY: Goal(ratio_max=1.0),
+    Kind.MANY_MEMORY: Goal(value_below=150.0),
+    Kind.STALL: Goal(value_max=500.0),  # a quarter of the time between two heartbeats
+    Kind.REIGN: Goal(value_below=1000.0),
+    Kind.START: Goal(value_max=0.4),
+    Kind.MEMORY: Goal(value_below=80.0),
+}
+"""The goal of each kind of row, unless the row has its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +97,8 @@ class Row:
     Its load runs on a new topic; on one with some unmeasured load before, if first writes to many partitions
     would dominate (`primed`); or on one to read from (`filled`). The run checks that the topic has all sent
     records, unless the load sends none there (`is_stored`). A quick run skips rows without `is_quick`. A load
-    may be for three nodes instead of one broker (`is_cluster`).
+    may be for three nodes instead of one broker (`is_cluster`). At a fixed pace (`is_paced`) the CPU that a
+    broker uses shows whether it is warm, since percentiles vary too much.
     """
 
     name: str
@@ -90,7 +114,17 @@ class Row:
     is_stored: bool = True
     is_quick: bool = True
     is_cluster: bool = False
+    is_paced: bool = False
     load: Load | None = None
+    own_goal: Goal | None = None
+
+    @property
+    def goal(self) -> Goal:
+        return self.own_goal or GOALS[self.kind]
+
+    @property
+    def is_less_better(self) -> bool:
+        return self.kind in _LESS_IS_BETTER
 
     @property
     def section(self) -> Section:
@@ -155,7 +189,7 @@ ROWS: tuple[Row, ...] = (
         name="produce-100",
         title="100 B, acks=1",
         unit="rec/s",
-        records=3_000_000,
+        records=1_500_000,
         quick_records=1_000_000,
         load=_produce(100, ACKS_ONE),
     ),
@@ -163,7 +197,7 @@ ROWS: tuple[Row, ...] = (
         name="produce-1k",
         title="1 KiB, acks=all",
         unit="MB/s",
-        records=500_000,
+        records=300_000,
         quick_records=150_000,
         load=_produce(1024, ACKS_ALL, "bytes_per_s"),
     ),
@@ -171,7 +205,7 @@ ROWS: tuple[Row, ...] = (
         name="produce-single",
         title="one 100 B record a request, acks=1",
         unit="req/s",
-        records=150_000,
+        records=60_000,
         quick_records=40_000,
         load=_produce(100, ONE_RECORD_A_REQUEST),
     ),
@@ -179,7 +213,7 @@ ROWS: tuple[Row, ...] = (
         name="partitions-12",
         title="100 B, acks=1, 12 partitions",
         unit="rec/s",
-        records=3_000_000,
+        records=1_500_000,
         quick_records=1_000_000,
         partitions=12,
         load=_produce(100, ACKS_ONE),
@@ -189,7 +223,7 @@ ROWS: tuple[Row, ...] = (
         is_quick=False,
         title="100 B, acks=1, 1,000 partitions",
         unit="rec/s",
-        records=2_000_000,
+        records=1_000_000,
         quick_records=500_000,
         partitions=1000,
         primed=True,
@@ -200,7 +234,7 @@ ROWS: tuple[Row, ...] = (
         is_quick=False,
         title="1 KiB, acks=all, lz4",
         unit="MB/s",
-        records=400_000,
+        records=250_000,
         quick_records=150_000,
         load=_produce(1024, (*ACKS_ALL, "compression.type=lz4"), "bytes_per_s"),
     ),
@@ -209,7 +243,7 @@ ROWS: tuple[Row, ...] = (
         is_quick=False,
         title="100 B, acks=all, idempotent",
         unit="rec/s",
-        records=3_000_000,
+        records=1_500_000,
         quick_records=1_000_000,
         load=_produce(100, IDEMPOTENT),
     ),
@@ -217,15 +251,16 @@ ROWS: tuple[Row, ...] = (
         name="connections-500",
         title="500 connections, one record a request",
         unit="req/s",
-        records=300_000,
+        records=200_000,
         quick_records=60_000,
+        own_goal=Goal(ratio_min=1.0, cpu_us_max=13.0),
         load=lambda target: generators.connections(target, count=CONNECTIONS, size=100),
     ),
     Row(
         name="librdkafka-produce",
         title="librdkafka, 100 B, acks=all",
         unit="rec/s",
-        records=10_000_000,
+        records=6_000_000,
         quick_records=2_000_000,
         load=_librdkafka_produce,
     ),
@@ -233,7 +268,7 @@ ROWS: tuple[Row, ...] = (
         name="fetch-100",
         title="Java consumer, 100 B",
         unit="MB/s",
-        records=3_000_000,
+        records=1_500_000,
         quick_records=1_000_000,
         filled=True,
         load=generators.java_consumer,
@@ -243,7 +278,7 @@ ROWS: tuple[Row, ...] = (
         is_quick=False,
         title="Java consumer, 1 KiB",
         unit="MB/s",
-        records=400_000,
+        records=200_000,
         quick_records=100_000,
         size=1024,
         filled=True,
@@ -254,7 +289,7 @@ ROWS: tuple[Row, ...] = (
         is_quick=False,
         title="Java consumer, 100 B, 12 partitions",
         unit="MB/s",
-        records=3_000_000,
+        records=1_500_000,
         quick_records=1_000_000,
         partitions=12,
         filled=True,
@@ -264,7 +299,7 @@ ROWS: tuple[Row, ...] = (
         name="librdkafka-consume",
         title="librdkafka consumer, 100 B",
         unit="MB/s",
-        records=3_000_000,
+        records=1_500_000,
         quick_records=1_000_000,
         filled=True,
         load=_librdkafka_consume,
@@ -274,8 +309,9 @@ ROWS: tuple[Row, ...] = (
         title="paced 5,000 rec/s, acks=1: p99",
         unit="ms",
         kind=Kind.LATENCY,
-        records=75_000,
+        records=40_000,
         quick_records=20_000,
+        is_paced=True,
         load=_paced,
     ),
     Row(
@@ -284,8 +320,9 @@ ROWS: tuple[Row, ...] = (
         title="the same by Kafka's tool, in whole ms",
         unit="ms",
         kind=Kind.LATENCY,
-        records=75_000,
+        records=40_000,
         quick_records=20_000,
+        is_paced=True,
         load=_paced_by_kafka,
     ),
     Row(
@@ -293,7 +330,7 @@ ROWS: tuple[Row, ...] = (
         title="offset commits, 20 connections",
         unit="req/s",
         kind=Kind.RATE,
-        records=200_000,
+        records=100_000,
         quick_records=40_000,
         is_stored=False,
         load=groups.commits,
@@ -303,9 +340,10 @@ ROWS: tuple[Row, ...] = (
         title="paced 5,000 commits/s: p99",
         unit="ms",
         kind=Kind.TIME,
-        records=50_000,
+        records=30_000,
         quick_records=20_000,
         is_stored=False,
+        is_paced=True,
         load=groups.paced_commits,
     ),
     Row(
@@ -362,7 +400,7 @@ ROWS: tuple[Row, ...] = (
         title="100-record transactions, 4 partitions",
         unit="txn/s",
         kind=Kind.TRANSACTIONS,
-        records=6_000,
+        records=2_000,
         quick_records=1_500,
         partitions=4,
         is_stored=False,
@@ -373,7 +411,7 @@ ROWS: tuple[Row, ...] = (
         title="100-record transactions, 1 partition",
         unit="txn/s",
         kind=Kind.TRANSACTIONS,
-        records=6_000,
+        records=2_000,
         quick_records=1_500,
         is_stored=False,
         load=transactions.commits,
@@ -383,8 +421,8 @@ ROWS: tuple[Row, ...] = (
         title="100 records read, written, offset committed",
         unit="txn/s",
         kind=Kind.TRANSACTIONS,
-        records=6_000,
-        quick_records=1_500,
+        records=1_000,
+        quick_records=500,
         partitions=2,
         is_stored=False,
         load=transactions.read_process_write,
@@ -395,7 +433,7 @@ ROWS: tuple[Row, ...] = (
         title="read_committed, where read_uncommitted is 1",
         unit="",
         kind=Kind.COMMITTED,
-        records=6_000,
+        records=2_000,
         quick_records=2_000,
         is_stored=False,
         load=transactions.committed_reads,
@@ -458,6 +496,7 @@ ROWS: tuple[Row, ...] = (
         quick_records=6_000,
         partitions=CLUSTER_PARTITIONS,
         is_cluster=True,
+        is_paced=True,
         load=_paced_for_all,
     ),
     Row(

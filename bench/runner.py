@@ -1,4 +1,7 @@
-"""One run: starts, warm-up, rounds. In any case it stops every process that it started."""
+"""One run, row by row: rounds until Kafka is warm, then those that count. Results are kept after each row.
+
+In any case it stops every process that it started.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,10 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from bench import generators, groups, machine
+from bench import generators, groups, machine, settling
 from bench.clusters import ClusterContender
 from bench.contenders import SETTINGS, Contender, make_broker, time_start
 from bench.failover import time_failovers
@@ -19,14 +23,11 @@ from bench.generators import Target
 from bench.many_partitions import measure_many
 from bench.offset_load import time_loads
 from bench.reign import measure_reign
-from bench.results import CEILING, NAMES, OTTLA, Measurement, Results
+from bench.results import CEILING, KAFKA, NAMES, OTTLA, PLAIN, Measurement, Results, is_warm
 from bench.rows import Kind, Row, fill
 
-WARM_UP_SHARE = 0.25
-WARM_UP_SHARE_QUICK = 0.1
-PASSES = 10
+PASSES = 8
 PASSES_QUICK = 4
-PASSES_WARM_UP = 2
 _topic_numbers = itertools.count()
 
 
@@ -36,6 +37,8 @@ class Plan:
 
     rows: Sequence[Row]
     has_ceiling: bool = True
+    has_plain: bool = False
+    warm_ups_max: int = settling.ROUNDS_MAX
     rounds: int = 3
     starts: int = 5
     is_quick: bool = False
@@ -47,54 +50,81 @@ class Plan:
         return row.quick_records if self.is_quick else row.records
 
     @property
-    def warm_up_share(self) -> float:
-        return WARM_UP_SHARE_QUICK if self.is_quick else WARM_UP_SHARE
-
-    @property
     def passes(self) -> int:
         """How often consumers read a topic."""
         return PASSES_QUICK if self.is_quick else PASSES
 
 
-def run(plan: Plan, progress: Callable[[str], None]) -> Results:
-    """Run the plan. `progress` gets a progress line for each step."""
+def new_results(plan: Plan) -> Results:
+    """Results without measurements: the machine, and the settings of the plan."""
+    with tempfile.TemporaryDirectory(prefix="ottla-bench-", dir=plan.directory) as temporary:
+        facts = machine.facts(Path(temporary))
+    settings = {
+        "rounds": plan.rounds,
+        "starts": plan.starts,
+        "is_quick": plan.is_quick,
+        "warm_ups_max": plan.warm_ups_max,
+        "broker": dict(SETTINGS),
+        "begun": time.strftime("%Y-%m-%d %H:%M %Z"),
+    }
+    return Results(facts, settings)
+
+
+def run(
+    plan: Plan, results: Results, keep: Callable[[Results], None], progress: Callable[[str], None]
+) -> None:
+    """Run the rows of the plan that `results` does not have; `keep` gets the results after each part.
+
+    `progress` gets a line for each step.
+    """
     generators.build_all()
     with tempfile.TemporaryDirectory(prefix="ottla-bench-", dir=plan.directory) as temporary:
         directory = Path(temporary)
-        results = Results(
-            machine.facts(directory),
-            {
-                "rounds": plan.rounds,
-                "starts": plan.starts,
-                "is_quick": plan.is_quick,
-                "warm_up_share": plan.warm_up_share,
-                "broker": dict(SETTINGS),
-                "begun": time.strftime("%Y-%m-%d %H:%M %Z"),
-            },
-        )
-        if any(row.kind is Kind.START for row in plan.rows):
-            results.measurements += _time_starts(plan, directory, progress)
-        for row in plan.rows:
-            if row.kind is Kind.HOLD:
-                results.measurements += _measure_holds(row, plan, progress)
-            elif row.kind is Kind.LOAD:
-                results.measurements += time_loads(
-                    row.name, plan.records_of(row), plan.rounds, directory, plan.patience_s, progress
-                )
-        results.measurements += _measure_clusters(plan, directory, progress)
+        missing = replace(plan, rows=[row for row in plan.rows if not results.has(row.name)])
+        for part in _parts(missing, directory, progress):
+            results.measurements += part()
+            keep(results)
         for is_cluster in (False, True):
-            rows = [row for row in plan.rows if row.load is not None and row.is_cluster is is_cluster]
+            rows = [row for row in missing.rows if row.load is not None and row.is_cluster is is_cluster]
             if rows:
-                one = replace(plan, rows=rows, has_ceiling=plan.has_ceiling and not is_cluster)
-                _Rounds(one, directory, progress, results.measurements, is_cluster=is_cluster).run()
-    return results
+                one = replace(missing, rows=rows, has_ceiling=plan.has_ceiling and not is_cluster)
+                _Loads(one, directory, progress, results, is_cluster=is_cluster).run(keep)
+
+
+def _parts(
+    plan: Plan, directory: Path, progress: Callable[[str], None]
+) -> list[Callable[[], list[Measurement]]]:
+    """The measurements without a repeated load on running brokers."""
+
+    def kept(kinds: Sequence[Kind]) -> list[Row]:
+        return [row for row in plan.rows if row.kind in kinds]
+
+    parts: list[Callable[[], list[Measurement]]] = []
+    if kept([Kind.START]):
+        parts.append(lambda: _time_starts(plan, directory, progress))
+    for row in kept([Kind.HOLD]):
+        parts.append(partial(_measure_holds, row, plan, progress))
+    for row in kept([Kind.LOAD]):
+        names = (*NAMES, PLAIN) if plan.has_plain else NAMES
+        records = plan.records_of(row)
+        parts.append(
+            partial(time_loads, row.name, records, plan.rounds, directory, plan.patience_s, progress, names)
+        )
+    if failovers := kept([Kind.FAILOVER]):
+        parts.append(lambda: time_failovers(failovers, plan.rounds, directory, plan.patience_s, progress))
+    if many := kept([Kind.MANY, Kind.MANY_MEMORY, Kind.STALL]):
+        parts.append(lambda: _measure_many(many, plan, directory, progress))
+    for row in kept([Kind.REIGN]):
+        parts.append(partial(_measure_reigns, row, plan, progress))
+    return parts
 
 
 def _time_starts(plan: Plan, directory: Path, progress: Callable[[str], None]) -> list[Measurement]:
     """Start each broker several times, in turn, on a formatted directory after a clean stop."""
     found: list[Measurement] = []
     with ExitStack() as stack:
-        brokers = {name: make_broker(name, directory / f"start-{name}") for name in NAMES}
+        names = (*NAMES, PLAIN) if plan.has_plain else NAMES
+        brokers = {name: make_broker(name, directory / f"start-{name}") for name in names}
         for broker in brokers.values():
             stack.callback(broker.close)
             broker.start()
@@ -107,7 +137,7 @@ def _time_starts(plan: Plan, directory: Path, progress: Callable[[str], None]) -
                 found.append(
                     Measurement(row=Kind.START, broker=name, round=number, value=seconds, cpu_s=cpu_s)
                 )
-                progress(f"start {number + 1}/{plan.starts}  {name:6} {seconds:.3f} s  (CPU {cpu_s:.2f} s)")
+                progress(f"start {number + 1}/{plan.starts}  {name:11} {seconds:.3f} s  (CPU {cpu_s:.2f} s)")
     return found
 
 
@@ -121,66 +151,65 @@ def _measure_holds(row: Row, plan: Plan, progress: Callable[[str], None]) -> lis
                 row=row.name, broker=OTTLA, round=number, value=held.value, details=dict(held.details)
             )
         )
-        progress(f"round {number + 1}/{plan.rounds}  {row.name:20} {OTTLA:6} {held.value:>12,.2f} {row.unit}")
+        progress(
+            f"round {number + 1}/{plan.rounds}  {row.name:20} {OTTLA:11} {held.value:>12,.2f} {row.unit}"
+        )
     return found
 
 
-def _measure_clusters(plan: Plan, directory: Path, progress: Callable[[str], None]) -> list[Measurement]:
-    """Measure three nodes without a load: failovers, many partitions, a controller's work."""
+def _measure_many(
+    rows: Sequence[Row], plan: Plan, directory: Path, progress: Callable[[str], None]
+) -> list[Measurement]:
+    """Measure three nodes with many partitions: one story has the figures of several rows."""
+    names = {row.name for row in rows}
+    found = measure_many(plan.records_of(rows[0]), plan.rounds, directory, plan.patience_s, progress)
+    return [one for one in found if one.row in names]
+
+
+def _measure_reigns(row: Row, plan: Plan, progress: Callable[[str], None]) -> list[Measurement]:
+    """Measure a new controller's work in this process."""
     found: list[Measurement] = []
-    failovers = [row for row in plan.rows if row.kind is Kind.FAILOVER]
-    if failovers:
-        found += time_failovers(failovers, plan.rounds, directory, plan.patience_s, progress)
-    many = [row for row in plan.rows if row.kind in (Kind.MANY, Kind.MANY_MEMORY, Kind.STALL)]
-    if many:
-        found += measure_many(plan.records_of(many[0]), 1, directory, plan.patience_s, progress)
-    for row in plan.rows:
-        if row.kind is Kind.REIGN:
-            for number in range(plan.rounds):
-                figures = measure_reign(plan.records_of(row))
-                found.append(
-                    Measurement(
-                        row=row.name,
-                        broker=OTTLA,
-                        round=number,
-                        value=figures["both_ms"],
-                        details=dict(figures),
-                    )
-                )
-                progress(
-                    f"round {number + 1}/{plan.rounds}  {row.name:20} {OTTLA:6} {figures['both_ms']:,.1f} ms"
-                )
+    for number in range(plan.rounds):
+        figures = measure_reign(plan.records_of(row))
+        value = figures["both_ms"]
+        found.append(
+            Measurement(row=row.name, broker=OTTLA, round=number, value=value, details=dict(figures))
+        )
+        progress(f"round {number + 1}/{plan.rounds}  {row.name:20} {OTTLA:11} {value:,.1f} ms")
     return found
 
 
-class _Rounds:
-    """The measured rounds over two running brokers."""
+class _Loads:
+    """The rows with a load, over running brokers."""
 
     def __init__(
         self,
         plan: Plan,
         directory: Path,
         progress: Callable[[str], None],
-        found: list[Measurement],
+        results: Results,
         *,
         is_cluster: bool = False,
     ) -> None:
         self._plan = plan
         self._directory = directory
         self._progress = progress
-        self._found = found
+        self._results = results
         self._is_cluster = is_cluster
         self._contenders: list[Contender] = []
+        self._filled: set[str] = set()
 
-    def run(self) -> None:
+    def run(self, keep: Callable[[Results], None]) -> None:
+        others = [CEILING] * self._plan.has_ceiling + [PLAIN] * self._plan.has_plain
         try:
-            for name in (*NAMES, CEILING) if self._plan.has_ceiling else NAMES:
+            for name in (*NAMES, *others):
                 self._contenders.append(self._make(name))
-            self._warm_up()
-            for number in range(self._plan.rounds):
-                self._round(number)
-            if not self._is_cluster:
+            for row in self._plan.rows:
+                self._results.measurements += self._rounds(row)
+                keep(self._results)
+            if not self._is_cluster and not self._results.has(Kind.MEMORY):
                 self._note_memory()
+                keep(self._results)
         finally:
             for contender in self._contenders:
                 contender.close()
@@ -190,65 +219,58 @@ class _Rounds:
             return ClusterContender(name, self._directory / f"cluster-{name}")
         return Contender(name, self._directory / name)
 
-    def _warm_up(self) -> None:
-        """Run the same unmeasured load on each: every row once, with fewer records."""
-        for contender in self._contenders:
-            started = time.monotonic()
-            filled: set[str] = set()
-            for row in self._rows_for(contender):
-                records = self._plan.records_of(row)
-                if row.filled and _topic_of(row) not in filled:
-                    filled.add(_topic_of(row))
-                    contender.create_topic(_topic_of(row), row.partitions)
-                    fill(self._target(contender, _topic_of(row), row.partitions, records), row.size)
-                if row.kind is not Kind.LATENCY:
-                    count = records if row.filled else int(records * self._plan.warm_up_share)
-                    self._load(row, contender, count, passes=PASSES_WARM_UP)
-            self._progress(f"warmed up {contender.name} in {time.monotonic() - started:.0f} s")
+    def _rounds(self, row: Row) -> list[Measurement]:
+        """Both brokers run the same unmeasured rounds until Kafka is warm; then all contenders, in turn."""
+        contenders = self._contenders_of(row)
+        if row.filled:
+            for contender in contenders:
+                self._fill(row, contender)
+        found: list[Measurement] = []
+        for number in range(self._plan.warm_ups_max):
+            # Those without a run-time compiler get only the first.
+            taking_part = contenders if number == 0 else [one for one in contenders if one.name in NAMES]
+            found += self._round(row, number, taking_part, is_warm_up=True)
+            if is_warm(row, [one for one in found if one.broker == KAFKA]):
+                break
+        for number in range(self._plan.rounds):
+            found += self._round(row, number, contenders)
+        return found
 
-    def _round(self, number: int) -> None:
-        for row in self._plan.rows:
-            if row.load is None:
-                continue
-            machine.wait_for_quiet(self._plan.patience_s)
-            for contender in self._contenders:
-                if row not in self._rows_for(contender):
-                    continue
-                measured = self._measure(row, contender, number)
-                self._found.append(measured)
-                self._progress(
-                    f"round {number + 1}/{self._plan.rounds}  {row.name:20} {contender.name:6} "
-                    f"{measured.value:>12,.2f} {row.unit:6} {measured.wall_s:5.1f} s, "
-                    f"CPU {measured.cpu_s:6.2f} s, client {measured.client_cpu_s:5.2f} s, "
-                    f"others {measured.other_cpu_s:5.2f} s, {measured.memory_mb:.0f} MB"
-                )
+    def _round(
+        self, row: Row, number: int, contenders: Sequence[Contender], *, is_warm_up: bool = False
+    ) -> list[Measurement]:
+        machine.wait_for_quiet(self._plan.patience_s)
+        found: list[Measurement] = []
+        for contender in contenders:
+            measured = self._measure(row, contender, number, is_warm_up=is_warm_up)
+            found.append(measured)
+            said = f"warm-up {number + 1}" if is_warm_up else f"round {number + 1}/{self._plan.rounds}"
+            self._progress(
+                f"{said:9}  {row.name:20} {contender.name:11} "
+                f"{measured.value:>12,.2f} {row.unit:6} {measured.wall_s:5.1f} s, "
+                f"CPU {measured.cpu_s:6.2f} s, client {measured.client_cpu_s:5.2f} s, "
+                f"others {measured.other_cpu_s:5.2f} s, {measured.memory_mb:.0f} MB"
+            )
+        return found
 
-    def _rows_for(self, contender: Contender) -> list[Row]:
-        """The rows with a load; the ceiling broker has no records to read, and no latency to compare."""
-        return [
-            row
-            for row in self._plan.rows
-            if row.load is not None
-            and (contender.name != CEILING or (row.kind is Kind.THROUGHPUT and not row.filled))
-        ]
+    def _contenders_of(self, row: Row) -> list[Contender]:
+        """The ceiling broker has no records to read, and no latency to compare."""
+        has_ceiling = row.kind is Kind.THROUGHPUT and not row.filled
+        return [one for one in self._contenders if one.name != CEILING or has_ceiling]
 
-    def _measure(self, row: Row, contender: Contender, number: int) -> Measurement:
-        others = [one for one in self._contenders if one is not contender]
-        records, passes = self._plan.records_of(row), self._plan.passes
-        return self._load(row, contender, records, number=number, passes=passes, others=others)
+    def _fill(self, row: Row, contender: Contender) -> None:
+        topic = _topic_of(row)
+        if f"{contender.name} {topic}" not in self._filled:
+            self._filled.add(f"{contender.name} {topic}")
+            contender.create_topic(topic, row.partitions)
+            records = self._plan.records_of(row)
+            fill(self._target(contender, topic, row.partitions, records), row.size)
 
-    def _load(
-        self,
-        row: Row,
-        contender: Contender,
-        records: int,
-        *,
-        passes: int,
-        number: int = -1,
-        others: Sequence[Contender] = (),
-    ) -> Measurement:
+    def _measure(self, row: Row, contender: Contender, number: int, *, is_warm_up: bool) -> Measurement:
         """Run a row's load on one broker, on its own topic, and check that every record arrived."""
         assert row.load is not None
+        others = [one for one in self._contenders if one is not contender]
+        records, passes = self._plan.records_of(row), self._plan.passes
         topic = _topic_of(row)
         created = time.monotonic()
         if not row.filled:
@@ -285,13 +307,15 @@ class _Rounds:
             client_cpu_s=client,
             other_cpu_s=max(0.0, busy - cpu - idle - client),
             memory_mb=contender.memory_mb(),
+            operations=records,
+            is_warm_up=is_warm_up,
             details={**outcome.details, "create_topic_s": created},
         )
 
     def _note_memory(self) -> None:
         for contender in self._contenders[: len(NAMES)]:
             memory = contender.memory_mb()
-            self._found.append(
+            self._results.measurements.append(
                 Measurement(row=Kind.MEMORY, broker=contender.name, round=0, value=memory, memory_mb=memory)
             )
             self._progress(f"memory  {contender.name:6} {memory:.0f} MB")

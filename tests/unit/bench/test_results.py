@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from bench.generators import produce_frame
 from bench.report import markdown
-from bench.results import CEILING, KAFKA, OTTLA, Measurement, Results, Verdict
+from bench.results import CEILING, KAFKA, OTTLA, PLAIN, Measurement, Results, Verdict
 from bench.rows import Section
 
 from ottla.records.record import read_records
@@ -37,8 +39,8 @@ def _results(
 def test_a_line_compares_the_medians_of_the_rounds() -> None:
     (line,) = _results("produce-100", [100, 900, 110], [220, 10, 230]).lines()
     assert (line.kafka, line.ottla, line.ratio) == (110, 220, 2.0)
-    assert line.ratio_least == pytest.approx(10 / 900)
-    assert line.ratio_most == pytest.approx(2.2)
+    assert line.ratios == pytest.approx([2.2, 10 / 900, 230 / 110])
+    assert line.rounds[KAFKA] == [100, 900, 110]
     assert line.cpu_ratio == 0.25
     assert line.ottla_busy == 0.25
     assert line.noise == 0.25
@@ -55,8 +57,12 @@ def test_a_line_compares_the_medians_of_the_rounds() -> None:
         ("produce-100", 100, 120, 125, 3.0, Verdict.SHORT),
         ("latency", 5, 5, None, 2.0, Verdict.MET),
         ("latency", 5, 5.1, None, 1.0, Verdict.SHORT),
-        ("group-commits", 100, 100, None, 9.0, Verdict.MET),
-        ("group-commits", 100, 99, None, 1.0, Verdict.SHORT),
+        ("partitions-1000", 100, 150, None, 2.0, Verdict.MET),
+        ("connections-500", 100, 100, None, 9.0, Verdict.MET),
+        ("connections-500", 100, 99, None, 1.0, Verdict.SHORT),
+        ("group-commits", 100, 120, None, 9.0, Verdict.MET),
+        ("group-commits", 100, 119, None, 1.0, Verdict.SHORT),
+        ("group-rebalance-1000", 2, 2.1, None, 1.0, Verdict.SHORT),
         ("transactions-4", 100, 130, None, 9.0, Verdict.MET),
         ("transactions-4", 100, 129, None, 1.0, Verdict.SHORT),
         ("read-committed", 0.5, 0.95, None, 9.0, Verdict.MET),
@@ -88,6 +94,76 @@ def test_each_kind_of_row_has_its_own_target(
 ) -> None:
     (line,) = _results(row, [kafka], [ottla], ceiling, cpu_s).lines()
     assert line.verdict is verdict
+
+
+def test_three_nodes_must_reach_their_goal_in_every_round() -> None:
+    (met,) = _results("cluster-100", [100, 100, 100], [130, 300, 131]).lines()
+    assert (met.verdict, met.wanted) == (Verdict.MET, "≥ 1.3x in every round")
+    (short,) = _results("cluster-100", [100, 100, 100], [129, 300, 300]).lines()
+    assert short.verdict is Verdict.SHORT
+
+
+def test_a_request_has_a_limit_of_cpu() -> None:
+    for cpu_s, verdict in ((13.0, Verdict.MET), (13.1, Verdict.SHORT)):
+        results = _results("connections-500", [100], [150], cpu_s=cpu_s)
+        results.measurements = [replace(one, operations=1_000_000) for one in results.measurements]
+        (line,) = results.lines()
+        assert (line.verdict, line.wanted) == (verdict, "≥ 1x, CPU ≤ 13 µs each")
+
+
+def _with_warm_ups(row: str, kafka: list[float], ottla: list[float], cpu_s: Sequence[float] = ()) -> Results:
+    results = _results(row, [100, 110, 105], [220, 221, 222])
+    for name, values in ((KAFKA, kafka), (OTTLA, ottla)):
+        for number, value in enumerate(values):
+            one = results.measurements[0]
+            used = cpu_s[number] if cpu_s else 4.0
+            warm_up = replace(one, broker=name, round=number, value=value, cpu_s=used, is_warm_up=True)
+            results.measurements.append(warm_up)
+    return results
+
+
+def test_warm_up_rounds_are_shown_and_do_not_count() -> None:
+    results = _with_warm_ups("produce-100", [20, 99, 98, 100], [218, 1000, 219, 217])
+    (line,) = results.lines()
+    assert (line.kafka, line.ottla) == (105, 221)
+    assert line.is_kafka_warm
+    page = markdown(results, {})
+    shown = "| rec/s | (20 99 98 100) 100 110 105 | (218 1,000 219 217) 220 221 222 | 2.20 2.01 2.11 |"
+    assert "| 100 B, acks=1 " + shown in page
+    assert "still improved" not in page
+
+
+def test_a_row_in_which_kafka_still_improved_is_marked() -> None:
+    results = _with_warm_ups("produce-100", [20, 40, 80, 90], [220, 220, 220, 220])
+    assert not results.lines()[0].is_kafka_warm
+    assert "| 100 B, acks=1 * | rec/s |" in markdown(results, {})
+    assert "* Kafka's figures still improved" in markdown(results, {})
+
+
+def test_at_a_fixed_pace_the_cpu_says_whether_kafka_is_warm() -> None:
+    used = [4.0, 2.0, 2.0, 1.99]
+    assert _with_warm_ups("latency", [9, 1, 7, 0.1], [1, 1, 1, 1], used).lines()[0].is_kafka_warm
+    used = [4.0, 3.0, 2.0, 1.5]
+    assert not _with_warm_ups("latency", [1, 1, 1, 1], [1, 1, 1, 1], used).lines()[0].is_kafka_warm
+
+
+def test_the_page_says_how_much_slower_plain_python_is() -> None:
+    results = _results("produce-100", [100], [200], cpu_s=2.0)
+    assert "## Not compiled" not in markdown(results, {})
+    one = results.measurements[0]
+    results.measurements.append(replace(one, broker=PLAIN, value=150.0, cpu_s=3.0))
+    assert "| 100 B, acks=1 | 200 | 150 | rec/s | 0.75 | 1.50 | 150 |" in markdown(results, {})
+
+
+def test_a_run_continues_only_on_the_same_machine_and_versions() -> None:
+    first, again = _results("produce-100", [100], [200]), _results("produce-100", [], [])
+    again.settings["begun"] = "tomorrow"
+    continued = first.continued(again)
+    assert continued.has("produce-100")
+    assert continued.settings["begun"] == "today, tomorrow"
+    again.machine["processor"] = "another"
+    with pytest.raises(AssertionError, match="processor"):
+        first.continued(again)
 
 
 def test_a_row_that_only_one_broker_ran_has_no_line() -> None:

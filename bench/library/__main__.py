@@ -42,14 +42,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for path in options.read[1:]:
             results.measurements += Results.read(path).measurements
     else:
-        rows = [row for row in ROWS if _is_chosen(row, options)]
         if options.nice:
             machine.set_niceness(options.nice)
-        results = _run(rows, options.rounds, options.quick, options.patience, console)
-        path = RESULTS / time.strftime("library-%Y%m%d-%H%M%S.json")
-        results.write(path)
+        path = options.into or RESULTS / time.strftime("library-%Y%m%d-%H%M%S.json")
+        results = Results.read(path) if options.into and path.exists() else _new_results(options)
+        rows = [row for row in ROWS if _is_chosen(row, options) and not results.has(row)]
+        _run(rows, results, path, options, console)
         plot(results, path.with_suffix(".png"))
-        console.print(f"Written: {path.relative_to(ROOT)} and its plot beside it", highlight=False)
+        console.print(f"Written: {path} and its plot beside it", highlight=False)
     print_table(results, console)
     if options.publish:
         plot(results, DOCS / "benchmarks-clients.png")
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.library", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer records")
-    parser.add_argument("--rounds", type=int, default=1, help="how often each task is run")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each task is run (default: 3)")
     parser.add_argument(
         "--rows", type=lambda text: text.split(","), help="names of rows, with commas between"
     )
@@ -74,6 +74,12 @@ def _parser() -> argparse.ArgumentParser:
         "--patience", type=float, default=0.0, help="wait up to so many seconds for a quiet machine"
     )
     parser.add_argument("--long", action="store_true", help="also what takes minutes: memory")
+    parser.add_argument(
+        "--into",
+        type=Path,
+        metavar="FILE",
+        help="keep the results in this file after each row, and skip the rows that it has",
+    )
     parser.add_argument("--read", type=Path, nargs="*", help="show earlier runs again, together")
     parser.add_argument("--publish", action="store_true", help="write docs/benchmarks-clients.md")
     return parser
@@ -85,13 +91,20 @@ def _is_chosen(row: Row, options: argparse.Namespace) -> bool:
     return options.long or not row.is_long
 
 
-def _run(rows: Sequence[Row], rounds: int, is_quick: bool, patience_s: float, console: Console) -> Results:
+def _new_results(options: argparse.Namespace) -> Results:
     with tempfile.TemporaryDirectory(prefix="ottla-bench-") as temporary:
         facts = machine.facts(Path(temporary))
     facts["clients"] = ", ".join(f"{name} {version(name)}" for name in ("confluent-kafka", *SLOW))
     facts.pop("Kafka", None)
-    settings: dict[str, object] = {"rounds": rounds, "quick": is_quick}
-    results = Results(facts, settings | {"begun": time.strftime("%Y-%m-%d %H:%M %Z")})
+    settings: dict[str, object] = {"rounds": options.rounds, "quick": options.quick}
+    return Results(facts, settings | {"begun": time.strftime("%Y-%m-%d %H:%M %Z")})
+
+
+def _run(
+    rows: Sequence[Row], results: Results, path: Path, options: argparse.Namespace, console: Console
+) -> None:
+    """Run the rows, the clients in turn in each round; the results are kept after each row."""
+    is_quick, rounds = options.quick, options.rounds
     with Broker({"log.retention.ms": "-1"}, in_process=False) as broker:
         filled: dict[int, str] = {}
         for row in rows:
@@ -107,8 +120,9 @@ def _run(rows: Sequence[Row], rounds: int, is_quick: bool, patience_s: float, co
                     size=row.size,
                 )
                 _child(OTTLA, "send", task)
+            found: list[Measurement] = []
             for number in range(rounds):
-                machine.wait_for_quiet(patience_s)
+                machine.wait_for_quiet(options.patience)
                 for client in row.clients:
                     task = Task(
                         bootstrap=broker.bootstrap_servers,
@@ -116,18 +130,20 @@ def _run(rows: Sequence[Row], rounds: int, is_quick: bool, patience_s: float, co
                         records=max(1000, int(records * (row.slow_share if client in SLOW else 1.0))),
                         size=row.size,
                         callbacks=row.callbacks,
+                        has_default_batches=row.has_default_batches,
                         rate=LATENCY_RATE,
                     )
                     figures = _child(client, row.task, task)
                     value = figures.pop("value")
-                    results.measurements.append(
+                    found.append(
                         Measurement(row=row.name, client=client, round=number, value=value, details=figures)
                     )
                     console.print(
                         f"round {number + 1}/{rounds}  {row.name:20} {client:16} {value:>14,.2f} {row.unit}",
                         highlight=False,
                     )
-    return results
+            results.measurements += found
+            results.write(path)
 
 
 def _child(client: str, name: str, task: Task) -> dict[str, float]:

@@ -33,7 +33,11 @@ class Line:
     """One line of the table: medians over the rounds."""
 
     row: Row
-    values: dict[str, float]
+    rounds: dict[str, list[float]]
+
+    @property
+    def values(self) -> dict[str, float]:
+        return {client: median(values) for client, values in self.rounds.items()}
 
     @property
     def ours(self) -> float:
@@ -86,17 +90,21 @@ class Results:
             [Measurement(**one) for one in document["measurements"]],
         )
 
+    def has(self, row: Row) -> bool:
+        """Whether this row was measured."""
+        return any(one.row == row.name for one in self.measurements)
+
     def lines(self) -> list[Line]:
         """The rows that our client and all the clients it is compared with have run."""
         found = []
         for row in ROWS:
-            values = {
-                client: median(values)
+            rounds = {
+                client: values
                 for client in row.clients
                 if (values := [one.value for one in self.measurements if self._is(one, row, client)])
             }
-            if row.clients[0] in values and all(client in values for client in row.wanted):
-                found.append(Line(row, values))
+            if row.clients[0] in rounds and all(client in rounds for client in row.wanted):
+                found.append(Line(row, rounds))
         return found
 
     @staticmethod
@@ -118,20 +126,26 @@ def print_table(results: Results, console: Console) -> None:
 
 def markdown(results: Results, plot_name: str) -> str:
     """The page docs/benchmarks-clients.md."""
-    rounds = results.settings["rounds"]
+    lines = results.lines()
     parts = [
         "<!-- Written by python -m bench.library --publish. Do not edit. -->",
         "",
         "# Benchmarks of the client library",
         "",
-        f"Client libraries for Python on one Ottla node, in turn in each row; medians of {rounds} rounds.",
-        "`make bench-library` does it again on yours.",
+        "Client libraries for Python on one Ottla node, in turn in each row; medians of the rounds, which "
+        "are [below](#each-round). `make bench-library` repeats it on yours.",
         "",
         f"| task | unit | {' | '.join(CLIENTS)} | ours is | wanted |",
         f"|---|---|{'--:|' * len(CLIENTS)}---|---|",
-        *(_markdown_line(line) for line in results.lines()),
+        *(_markdown_line(line) for line in lines),
         "",
         f"![Rates as bars]({plot_name})",
+        "",
+        "## Each round",
+        "",
+        f"| task | unit | {' | '.join(CLIENTS)} |",
+        f"|---|---|{'---|' * len(CLIENTS)}",
+        *(_markdown_rounds(line) for line in lines),
         "",
         "## The machine",
         "",
@@ -141,16 +155,13 @@ def markdown(results: Results, plot_name: str) -> str:
         "## How it is measured",
         "",
         "Each task is a process of its own (`bench/library/tasks.py`). All clients get the same settings:"
-        " acks=1, no idempotence, 5 ms of linger, batches of 128 KiB, no compression, one partition. Sending"
-        " ends when all is acknowledged. Slow clients send and read a tenth of the records. confluent-kafka"
+        " acks=1, no idempotence, 5 ms of linger, batches of 128 KiB, no compression, one partition; in the"
+        " row of default batches each client has its own linger and batch size. Sending ends when all is"
+        " acknowledged. Slow clients send and read a tenth of the records. confluent-kafka"
         " reads with `consume(500)` and may hold 1,000,000 messages, since with its default of 100,000 it"
         " pauses for a second now and then; for tables it makes the columns from its messages. For latency"
         " producer and consumer share a process, and the producer does not linger. `ottla-plain` runs with"
         " OTTLA_KERNEL=python. Memory is that of a producer and a consumer in one process.",
-        "",
-        "With records of 1 KiB it is bytes and not records that count. Profiles suggest the reason: the"
-        " thread that receives and the one that iterates share one interpreter lock, while librdkafka"
-        " receives beside it.",
         "",
     ]
     return "\n".join(parts)
@@ -164,6 +175,11 @@ def _markdown_line(line: Line) -> str:
     cells = [line.row.title, line.row.unit, *(_number(line.values.get(client)) for client in CLIENTS)]
     verdict = "met" if line.is_met else "**short**"
     return f"| {' | '.join([*cells, line.ratios, f'{line.wanted}: {verdict}'])} |"
+
+
+def _markdown_rounds(line: Line) -> str:
+    rounds = (" ".join(map(_number, line.rounds.get(client, []))) for client in CLIENTS)
+    return f"| {line.row.title} | {line.row.unit} | {' | '.join(rounds)} |"
 
 
 def plot(results: Results, path: Path) -> None:

@@ -35,6 +35,7 @@ class Row:
     size: int = 100
     reads: bool = False
     callbacks: bool = False
+    has_default_batches: bool = False
     is_time: bool = False
     is_long: bool = False
     slow_share: float = 0.1
@@ -43,6 +44,7 @@ class Row:
 
 
 SEND_WANTED = {CONFLUENT: 0.8, AIOKAFKA: 3.0}
+SEND_1K_WANTED = {CONFLUENT: 1.0, AIOKAFKA: 3.0}
 ROWS: tuple[Row, ...] = (
     Row(
         name="send-100",
@@ -61,7 +63,18 @@ ROWS: tuple[Row, ...] = (
         records=500_000,
         quick_records=150_000,
         size=1024,
-        wanted=SEND_WANTED,
+        wanted=SEND_1K_WANTED,
+    ),
+    Row(
+        name="send-1k-default",
+        title="send, 1 KiB, each client's default batches",
+        unit="rec/s",
+        task="send",
+        records=500_000,
+        quick_records=150_000,
+        size=1024,
+        has_default_batches=True,
+        wanted=SEND_1K_WANTED,
     ),
     Row(
         name="send-100-callbacks",
@@ -92,7 +105,7 @@ ROWS: tuple[Row, ...] = (
         quick_records=150_000,
         size=1024,
         reads=True,
-        wanted={CONFLUENT: 1.5},
+        wanted={CONFLUENT: 1.2},
     ),
     Row(
         name="arrow-in",

@@ -1,7 +1,8 @@
 """The task of a client in a row, in a separate process that prints its measurements as JSON.
 
 `python -m bench.library.tasks CLIENT TASK JSON`. All clients get the same settings: acks=1, no idempotence, 5
-ms of linger, batches of 128 KiB, no compression, one partition. Sending ends when everything is acknowledged.
+ms of linger, batches of 128 KiB (or each client's own linger and batches, `has_default_batches`), no
+compression, one partition. Sending ends when everything is acknowledged.
 The first record is sent or read before the clock starts, so that connecting is not measured.
 """
 
@@ -38,6 +39,7 @@ class Task:
     size: int
     callbacks: bool = False
     rate: int = 0
+    has_default_batches: bool = False
 
     @property
     def value(self) -> bytes:

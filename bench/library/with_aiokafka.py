@@ -12,9 +12,8 @@ from bench.library.tasks import BATCH_BYTES, LINGER_MS, Task, quantiles, rate
 
 
 async def _producer(task: Task, linger_ms: int = LINGER_MS) -> Any:
-    producer = AIOKafkaProducer(
-        bootstrap_servers=task.bootstrap, acks=1, linger_ms=linger_ms, max_batch_size=BATCH_BYTES
-    )
+    chosen = {} if task.has_default_batches else {"linger_ms": linger_ms, "max_batch_size": BATCH_BYTES}
+    producer = AIOKafkaProducer(bootstrap_servers=task.bootstrap, acks=1, **chosen)
     await producer.start()
     await producer.send_and_wait(task.topic, b"first")
     return producer

@@ -16,12 +16,12 @@ CONSUME_MAX = 500
 
 
 def _producer(task: Task, linger_ms: int = LINGER_MS) -> Any:
+    chosen = {} if task.has_default_batches else {"linger.ms": linger_ms, "batch.size": BATCH_BYTES}
     producer = Producer(
         {
             "bootstrap.servers": task.bootstrap,
             "acks": 1,
-            "linger.ms": linger_ms,
-            "batch.size": BATCH_BYTES,
+            **chosen,
             "queue.buffering.max.messages": 1_000_000,
         }
     )

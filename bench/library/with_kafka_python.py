@@ -12,13 +12,8 @@ from bench.library.tasks import BATCH_BYTES, LINGER_MS, Task, quantiles, rate
 
 
 def _producer(task: Task, linger_ms: int = LINGER_MS) -> Any:
-    producer = KafkaProducer(
-        bootstrap_servers=task.bootstrap,
-        acks=1,
-        enable_idempotence=False,
-        linger_ms=linger_ms,
-        batch_size=BATCH_BYTES,
-    )
+    chosen = {} if task.has_default_batches else {"linger_ms": linger_ms, "batch_size": BATCH_BYTES}
+    producer = KafkaProducer(bootstrap_servers=task.bootstrap, acks=1, enable_idempotence=False, **chosen)
     producer.send(task.topic, b"first").get(timeout=60)
     return producer
 

@@ -16,9 +16,10 @@ ROUND_RECORDS = 5000
 
 
 def _producer(task: Task, linger_ms: int = LINGER_MS) -> ottla.Producer:
-    producer = ottla.Producer(
-        task.bootstrap, acks=1, enable_idempotence=False, linger_ms=linger_ms, batch_size=BATCH_BYTES
+    chosen: dict[str, Any] = (
+        {} if task.has_default_batches else {"linger_ms": linger_ms, "batch_size": BATCH_BYTES}
     )
+    producer = ottla.Producer(task.bootstrap, acks=1, enable_idempotence=False, **chosen)
     producer.send(task.topic, b"first").result(60)
     return producer
 

@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from bench.settling import is_settled
 from bench.spark.all_rows import ROWS
 from bench.spark.rows import DEFAULT, OTTLA, TUNED, Row
 
@@ -21,12 +22,13 @@ _OTHER_COLOR = "#38a169"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One task of one contender in one round."""
+    """One task of one contender in one round, or in one before those that count."""
 
     row: str
     contender: str
     round: int
     value: float
+    is_warm_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,17 @@ class Line:
     """One line of the table: medians over the rounds. The first contender is ours."""
 
     row: Row
-    values: Mapping[str, float]
+    rounds: Mapping[str, list[float]]
+    warm_ups: Mapping[str, list[float]]
+
+    @property
+    def values(self) -> dict[str, float]:
+        return {name: median(values) for name, values in self.rounds.items()}
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether Spark's own connector no longer got better when the rounds began."""
+        return is_warm(self.row, self.warm_ups)
 
     @property
     def ours(self) -> str:
@@ -63,8 +75,28 @@ class Line:
             "yes" if self.is_met else "no",
         ]
 
+    def round_cells(self) -> list[str]:
+        """Every figure of each contender; in brackets those that do not count."""
+        cells = [self.row.title + ("" if self.is_warm else " *"), self.row.unit]
+        for name in (OTTLA, DEFAULT, TUNED):
+            before = " ".join(map(_number, self.warm_ups.get(name, [])))
+            counted = " ".join(map(_number, self.rounds.get(name, [])))
+            cells.append(f"({before}) {counted}" if before else counted)
+        return cells
+
+
+def is_warm(row: Row, warm_ups: Mapping[str, list[float]]) -> bool:
+    """Whether the contenders in the JVM have settled."""
+    names = [name for name in row.contenders if name in (DEFAULT, TUNED)]
+    return all(is_settled(warm_ups.get(name, []), is_less_better=row.is_time) for name in names)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
 
 HEADINGS = ["task", OTTLA, DEFAULT, TUNED, "unit", "ratios", "wanted", "met"]
+ROUND_HEADINGS = ["task", "unit", OTTLA, DEFAULT, TUNED]
 
 
 @dataclass(slots=True)
@@ -91,24 +123,25 @@ class Results:
             [Measurement(**one) for one in document["measurements"]],
         )
 
+    def has(self, row: Row) -> bool:
+        """Whether this row was measured."""
+        return any(one.row == row.name for one in self.measurements)
+
     def lines(self) -> list[Line]:
         found = []
         for row in ROWS:
-            values = {
-                name: median(values)
-                for name in row.contenders
-                if (
-                    values := [
-                        one.value
-                        for run in (self, *self.others)
-                        for one in run.measurements
-                        if one.row == row.name and one.contender == name
-                    ]
-                )
-            }
-            if len(values) == len(row.contenders):
-                found.append(Line(row, values))
+            rounds, warm_ups = (self._values(row, is_warm_up) for is_warm_up in (False, True))
+            if len(rounds) == len(row.contenders):
+                found.append(Line(row, rounds, warm_ups))
         return found
+
+    def _values(self, row: Row, is_warm_up: bool) -> dict[str, list[float]]:
+        values: dict[str, list[float]] = {name: [] for name in row.contenders}
+        for run in (self, *self.others):
+            for one in run.measurements:
+                if one.row == row.name and one.is_warm_up is is_warm_up:
+                    values[one.contender].append(one.value)
+        return {name: found for name, found in values.items() if found}
 
 
 def print_table(results: Results, console: Console) -> None:
@@ -131,20 +164,32 @@ def _described(run: Results) -> str:
 
 def markdown(results: Results, picture: str, note: str = "") -> str:
     """The page docs/benchmarks-spark.md. A note adds facts that a reader needs to judge the numbers."""
+    rows = results.lines()
+    cold = [] if all(line.is_warm for line in rows) else ["* The figures still improved then.", ""]
     lines = [
         "# Spark: side by side",
         "",
         "Ottla's format for Spark and Spark's own connector (its defaults, and tuned: larger fetches, polls "
         "and, for the sink, batches), in one Spark of two cores, on one broker, turn by turn; medians of "
-        "the rounds. `make bench-spark ARGS=--publish` makes this page.",
+        "the [rounds](#each-round). `make bench-spark` repeats it on yours.",
         "",
         *([note, ""] if note else []),
         f"![the same as a picture]({picture})",
         "",
         "| " + " | ".join(HEADINGS) + " |",
         "|" + "---|" * len(HEADINGS),
-        *("| " + " | ".join(line.cells()) + " |" for line in results.lines()),
+        *("| " + " | ".join(line.cells()) + " |" for line in rows),
         "",
+        "## Each round",
+        "",
+        "In brackets: rounds that do not count, until Spark's own connector, which the JVM compiles while it "
+        "runs, was warm.",
+        "",
+        "| " + " | ".join(ROUND_HEADINGS) + " |",
+        "|" + "---|" * len(ROUND_HEADINGS),
+        *("| " + " | ".join(line.round_cells()) + " |" for line in rows),
+        "",
+        *cold,
         "## The machine",
         "",
         *(f"- {name}: {value}" for name, value in results.machine.items()),

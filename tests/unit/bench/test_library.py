@@ -8,6 +8,8 @@ import pytest
 from bench.library.results import Measurement, Results, markdown, plot
 from bench.library.rows import AIOKAFKA, CONFLUENT, KAFKA_PYTHON, OTTLA, PLAIN, ROWS
 
+ROWS_BY_NAME = {row.name: row for row in ROWS}
+
 
 def results(**values: dict[str, list[float]]) -> Results:
     found = [
@@ -59,8 +61,24 @@ def test_results_are_saved_printed_and_plotted(tmp_path: Path) -> None:
     page = markdown(read, "plot.png")
     assert "| iterate, 100 B | rec/s | 300 |" in page
     assert "≥ 1x kafka-python: **short**" in page
+    assert "| send, 100 B, nothing compiled | rec/s |  | 3 | " in page
     plot(read, tmp_path / "plot.png")
     assert (tmp_path / "plot.png").stat().st_size > 1000
+
+
+def test_the_page_shows_each_round() -> None:
+    found = results(iterate_1k={OTTLA: [300.0, 310.0, 290.0], CONFLUENT: [100.0, 101.0, 99.0]})
+    assert "| iterate, 1 KiB | rec/s | 300 310 290 |  | 100 101 99 |  |  |" in markdown(found, "plot.png")
+    assert found.has(ROWS_BY_NAME["iterate-1k"])
+    assert not found.has(ROWS_BY_NAME["iterate-100"])
+
+
+@pytest.mark.parametrize(
+    ("row", "bound"),
+    [("iterate-1k", 1.2), ("send-1k", 1.0), ("send-1k-default", 1.0), ("arrow-in", 5.0), ("latency", 1.0)],
+)
+def test_the_goals_beside_confluent_kafka(row: str, bound: float) -> None:
+    assert ROWS_BY_NAME[row].wanted[CONFLUENT] == bound
 
 
 def test_every_row_starts_with_our_client_and_has_a_target() -> None:

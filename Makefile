@@ -22,7 +22,8 @@ CI_FRAMES ?= 20000
 MINUTES ?= 10
 FRAMES ?= 100000
 
-.PHONY: help setup run test unit sim sim-ci sim-others fuzz sweep chaos compare-tools check format bench bench-library bench-spark demo clean
+.PHONY: help setup run test unit sim sim-ci sim-others fuzz sweep chaos compare-tools check format bench bench-library bench-spark \
+  bench-publish bench-publish-brokers bench-publish-clients bench-publish-spark demo clean
 
 help:
 	@echo "make setup    create .venv with Ottla and everything its tests use"
@@ -41,6 +42,7 @@ help:
 	@echo "make bench    benchmark Kafka and Ottla side by side (ARGS=--quick for a short run)"
 	@echo "make bench-library    benchmark Python client libraries on one Ottla node"
 	@echo "make bench-spark      benchmark Ottla's Spark format and Spark's own connector"
+	@echo "make bench-publish    run all three, and write docs/benchmarks*.md: after a break it goes on where it was"
 
 setup: $(STAMP)
 
@@ -130,6 +132,25 @@ bench-library: $(BENCH_STAMP)
 
 bench-spark: $(BENCH_STAMP)
 	$(BIN)/python -m bench.spark $(ARGS)
+
+# The results are kept after each row, and another make goes on with the rows that are missing. To measure
+# again, remove them. Rows can be chosen: make bench-publish-brokers ARGS='--rows produce-100,latency'
+KEPT := bench/results/publish
+PATIENCE ?= 60
+
+bench-publish:
+	$(MAKE) bench-publish-brokers
+	$(MAKE) bench-publish-clients
+	$(MAKE) bench-publish-spark
+
+bench-publish-brokers: $(BENCH_STAMP)
+	$(BIN)/python -m bench --plain --patience $(PATIENCE) --into $(KEPT).json --publish $(ARGS)
+
+bench-publish-clients: $(BENCH_STAMP)
+	$(BIN)/python -m bench.library --long --patience $(PATIENCE) --into $(KEPT)-clients.json --publish $(ARGS)
+
+bench-publish-spark: $(BENCH_STAMP)
+	$(BIN)/python -m bench.spark --into $(KEPT)-spark.json --publish $(ARGS)
 
 clean:
 	rm -rf .venv build dist src/*.egg-info $(COMPILED:.pxd=.c) $(COMPILED:.pxd=*.so)

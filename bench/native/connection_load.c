@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ANSWER_BYTES_MAX = 4096, EVENTS_MAX = 256 };
+enum { ANSWER_BYTES_MAX = 4096, EVENTS_MAX = 256, CONNECTIONS_AT_ONCE = 10, CONNECT_PAUSE_US = 5000 };
 
 struct connection {
     int socket;
@@ -134,6 +134,8 @@ int main(int count, char **arguments) {
         if (connect(connections[i].socket, (struct sockaddr *)&address, sizeof address)) fail("connect");
         setsockopt(connections[i].socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         if (epoll_ctl(poll, EPOLL_CTL_ADD, connections[i].socket, &event)) fail("epoll_ctl");
+        /* So that the queue of new connections does not overflow: the next attempt would be a second later. */
+        if (i % CONNECTIONS_AT_ONCE == CONNECTIONS_AT_ONCE - 1) usleep(CONNECT_PAUSE_US);
     }
     start = now_ns();
     deadline = start + (int64_t)atoi(arguments[5]) * 1000000000;

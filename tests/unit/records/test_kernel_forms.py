@@ -53,6 +53,18 @@ def test_the_plain_kernel_runs_on_request_without_cython() -> None:
     assert result.stdout.split() == ["python", "False", "True"], result.stderr
 
 
+def test_on_request_no_module_of_a_node_or_client_is_compiled() -> None:
+    code = (
+        "import sys, importlib, ottla.server.node, ottla.client.producer.producer as _, ottla.client.admin\n"
+        "import ottla.records as r\n"
+        "for name in r.COMPILED: importlib.import_module(name)\n"
+        "ours = {n: m for n, m in sys.modules.items() if n.startswith('ottla.')}\n"
+        "print(len(ours) > 100, set(r.COMPILED) <= set(ours), [n for n, m in ours.items() if r.is_compiled(m)])"
+    )
+    result = run(code, OTTLA_KERNEL="python")
+    assert result.stdout.split() == ["True", "True", "[]"], result.stderr
+
+
 def test_an_install_without_a_c_compiler_uses_the_plain_kernel(tmp_path: Path) -> None:
     pytest.importorskip("setuptools")
     for name in ("setup.py", "pyproject.toml", "LICENSE"):

@@ -87,6 +87,6 @@ def _draw(call: _Call, x: float, row: int, scale: float, total: float, unit: str
                 + (f'<text x="{x + 2:.1f}" y="{row * _ROW + 11}">{escape(shown)}</text>' if shown else "")
                 + "</g>"
             )
-            deepest = max(deepest, _draw(inner, x, row + 1, scale, total, unit, bars) + 1)
+            deepest = max(deepest, _draw(inner, x, row + 1, scale, total, unit, bars))
         x += width
     return deepest

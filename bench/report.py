@@ -134,11 +134,11 @@ def _rounds_table(lines: Sequence[Line]) -> list[str]:
     """Every figure of both; those before Kafka was warm are in brackets."""
     rows = []
     for line in lines:
-        mark = "" if line.is_kafka_warm else " *"
+        mark = "" if line.is_kafka_warm else " \\*"
         figures = (_all_rounds(line.warm_ups[name], line.rounds[name]) for name in (KAFKA, OTTLA))
         ratios = " ".join(f"{ratio:.2f}" for ratio in line.ratios)
         rows.append(f"| {line.title}{mark} | {line.unit} | {' | '.join(figures)} | {ratios} |")
-    cold = "* Kafka's figures still improved when the rounds that count began."
+    cold = "\\* Kafka's figures still improved when the rounds that count began."
     return [
         "## Each round",
         "",

@@ -77,7 +77,7 @@ class Line:
 
     def round_cells(self) -> list[str]:
         """Every figure of each contender; in brackets those that do not count."""
-        cells = [self.row.title + ("" if self.is_warm else " *"), self.row.unit]
+        cells = [self.row.title + ("" if self.is_warm else " \\*"), self.row.unit]
         for name in (OTTLA, DEFAULT, TUNED):
             before = " ".join(map(_number, self.warm_ups.get(name, [])))
             counted = " ".join(map(_number, self.rounds.get(name, [])))
@@ -165,7 +165,11 @@ def _described(run: Results) -> str:
 def markdown(results: Results, picture: str, note: str = "") -> str:
     """The page docs/benchmarks-spark.md. A note adds facts that a reader needs to judge the numbers."""
     rows = results.lines()
-    cold = [] if all(line.is_warm for line in rows) else ["* The figures still improved then.", ""]
+    cold = (
+        []
+        if all(line.is_warm for line in rows)
+        else ["\\* The figures still improved when the rounds that count began.", ""]
+    )
     lines = [
         "# Spark: side by side",
         "",

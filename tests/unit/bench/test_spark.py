@@ -40,7 +40,7 @@ def test_rounds_before_sparks_connector_was_warm_are_shown_and_do_not_count(tmp_
 def test_a_row_in_which_sparks_connector_still_improved_is_marked() -> None:
     warm = {OTTLA: [900, 900, 900], DEFAULT: [100, 200, 300], TUNED: [310, 311, 312]}
     results = _results("count-100", warm, {OTTLA: [400], DEFAULT: [300], TUNED: [400]})
-    assert "| count, records of 100 B * |" in markdown(results, "plot.png")
+    assert r"| count, records of 100 B \* |" in markdown(results, "plot.png")
 
 
 def test_of_times_the_smaller_one_is_better() -> None:

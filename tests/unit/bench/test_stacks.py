@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from bench.flame_svg import flame_svg
 from bench.stacks import (
@@ -26,7 +28,7 @@ LINES = [
     f"{HEAD};{READ};Py_DECREF (object.h:537);{UPDATED} 3",
     f"{HEAD};{READ};{UPDATED};{UPDATED};{EXPRESS} 2",
     f"{HEAD};{READ};{UPDATED};{EXPRESS};{CHECK};0x7f255eca3f16 (libc.so.6) 5",
-    f"{HEAD};{READ};{UPDATED};write (/home/me/uvloop/loop.so);UVStream__try_write (loop.c:1);write (libc.so.6) 30",
+    f"{HEAD};{READ};{UPDATED};write (/home/me/loop.so);UVStream__try_write (loop.c:1);write (libc.so.6) 30",
     "thread (0x1);PyThread_acquire_lock_timed (libpython3.11.so.1.0);0x7f255ecaed90 (libc.so.6) 40",
     "thread (0x2);os_fsync (libpython3.11.so.1.0);fsync (libc.so.6) 1",
 ]
@@ -107,3 +109,6 @@ def test_the_picture_has_a_bar_for_each_call_and_no_path_of_the_machine() -> Non
     assert "a &lt; b: 14.0 µs" in svg
     assert "<title>PlainCheck_max_timestamp (ottla/records/" in svg
     assert "/home" not in svg
+    bars = [int(y) for y in re.findall(r' y="(\d+)" width="[\d.]+" height="15"', svg)]
+    height = int(re.findall(r'height="(\d+)" font', svg)[0])
+    assert 44 + max(bars) < height < 44 + max(bars) + 40

@@ -83,13 +83,17 @@ def _on_terminate(number: int, _frame: object) -> NoReturn:
     sys.exit(128 + number)  # runs the cleanup that stops every process
 
 
-def _rows(text: str) -> list[Row]:
-    known = {row.name: row for row in ROWS}
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"no row {', '.join(unknown)}; there are {', '.join(known)}")
-    return [row for row in ROWS if row.name in names]
+def chosen_rows(text: str) -> list[Row]:
+    """The rows with these names, or of these sections, with commas between."""
+    chosen = {name.strip() for name in text.split(",")} - {""}
+    known = {row.name for row in ROWS} | {_section_name(section) for section in Section}
+    if unknown := sorted(chosen - known):
+        raise argparse.ArgumentTypeError(f"no row {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+    return [row for row in ROWS if row.name in chosen or _section_name(row.section) in chosen]
+
+
+def _section_name(section: Section) -> str:
+    return section.name.lower()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -101,9 +105,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--rows",
-        type=_rows,
+        type=chosen_rows,
         metavar="A,B",
-        help="only these rows: " + ", ".join(row.name for row in ROWS),
+        help=f"only these rows, or the rows of {', '.join(map(_section_name, Section))}: "
+        + ", ".join(row.name for row in ROWS),
     )
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds that count (default: 3, quick: 1)")
     parser.add_argument(

@@ -26,7 +26,7 @@ from bench.reign import measure_reign
 from bench.results import CEILING, KAFKA, NAMES, OTTLA, PLAIN, Measurement, Results, is_warm
 from bench.rows import Kind, Row, fill
 
-PASSES = 8
+PASSES = 6
 PASSES_QUICK = 4
 _topic_numbers = itertools.count()
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from bench.__main__ import chosen_rows
 from bench.generators import produce_frame
 from bench.report import markdown
 from bench.results import CEILING, KAFKA, OTTLA, PLAIN, Measurement, Results, Verdict
@@ -209,6 +211,14 @@ def test_several_runs_make_one_page_and_the_last_one_counts() -> None:
     assert page.index("## One broker") < page.index("## Three nodes")
     assert "run: today, tomorrow;" in page
     assert "1 to 2 rounds" in page
+
+
+def test_rows_are_chosen_by_name_and_by_section() -> None:
+    chosen = [row.name for row in chosen_rows("transactions,produce-100, latency")]
+    transactions = ["transactions-4", "transactions-1", "read-process-write", "read-committed"]
+    assert chosen == ["produce-100", "latency", *transactions]
+    with pytest.raises(argparse.ArgumentTypeError, match="no row nonsense"):
+        chosen_rows("latency,nonsense")
 
 
 def test_the_frame_of_many_connections_is_a_produce_request_with_one_record() -> None:

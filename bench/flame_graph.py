@@ -155,9 +155,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(
         f"CPU per request: {recording.user_us:.1f} µs in user code, {recording.system_us:.1f} in the kernel"
     )
-    print("| part | µs |\n|---|--:|")
+    print("| part | µs | in the kernel |\n|---|--:|--:|")
+    in_kernel = stacks.times_of_parts(found, is_kernel_only=True)
     for part, time in stacks.times_of_parts(found).items():
-        print(f"| {part} | {time:.1f} |")
+        print(f"| {part} | {time:.1f} | {in_kernel[part]:.1f} |")
     return 0
 
 

@@ -20,6 +20,7 @@ _HASH = re.compile(r"h[0-9a-f]{16}|_R\w{40,}|_ZN\w{40,}")
 _SKIPPED = re.compile(r"^(0x[0-9a-f]+|_?Py_X?(IN|DE)CREF\w*|_Py_.*|_PyEval_.*|<module>)$")
 _WAITING = re.compile(r"acquire_lock|cond_timedwait|cond_wait|sem_wait|sem_clockwait|futex|take_gil")
 _LOOP = "uv_run"
+_READING = "uv__stream_io"
 SYSTEM_CALLS: Mapping[str, str] = {
     "read": "read",
     "readv": "readv",
@@ -39,6 +40,7 @@ SYSTEM_CALLS: Mapping[str, str] = {
     "openat64": "openat",
 }
 """The system call of each function of the C library that ends a stack."""
+UNSEEN_CALLS = "other system calls"
 
 
 class Layer(StrEnum):
@@ -61,7 +63,7 @@ class Part(StrEnum):
     APPEND = "append"
     ANSWER = "answer"
     SEND = "send"
-    LOOP = "event loop"
+    LOOP = "event loop and timers"
     OTHER = "other"
 
 
@@ -74,7 +76,7 @@ class Frame:
 
     @property
     def layer(self) -> Layer:
-        if self.file.startswith("libc.so") and self.name in SYSTEM_CALLS:
+        if self.file.startswith("libc.so") and self.name in (*SYSTEM_CALLS, UNSEEN_CALLS):
             return Layer.KERNEL
         if self.file.startswith("ottla/"):
             return Layer.COMPILED if self.file.endswith(".so") or ".cpython" in self.file else Layer.PYTHON
@@ -90,7 +92,6 @@ _PARTS: tuple[tuple[Part, re.Pattern[str]], ...] = (
     (Part.RECEIVE, re.compile(r"^(read|readv|recv|recvmsg) libc")),
     (Part.SEND, re.compile(r"^(write|writev|send|sendmsg) libc|UVStream_+(write|try_write|exec_write|init)")),
     (Part.SEND, re.compile(r"^Connection\._?(write|flush|send)|^(write|flush|_write) .*net/")),
-    (Part.LOOP, re.compile(r"^epoll_p?wait libc")),
     (
         Part.CHECK,
         re.compile(r"PlainCheck|^kernel_|fastcrc|crc32|records/(validate|kernel|plain_batch|batch)"),
@@ -105,6 +106,9 @@ _PARTS: tuple[tuple[Part, re.Pattern[str]], ...] = (
 
 
 def part_of(stack: Stack) -> Part:
+    names = {frame.name for frame in stack}
+    if _LOOP in names and _READING not in names:
+        return Part.LOOP  # waiting, and timers
     for frame in reversed(stack):
         said = f"{frame.name} {frame.file}"
         for part, pattern in _PARTS:
@@ -183,12 +187,14 @@ def weighted(
     }
     unseen = sum(time for name, time in times.items() if name not in counts)
     if unseen:
-        found[(Frame("other system calls", "libc.so.6"),)] = unseen
+        found[(Frame(UNSEEN_CALLS, "libc.so.6"),)] = unseen
     return found
 
 
-def times_of_parts(stacks: Mapping[Stack, float]) -> dict[Part, float]:
+def times_of_parts(stacks: Mapping[Stack, float], *, is_kernel_only: bool = False) -> dict[Part, float]:
+    """The microseconds of each part, or those that it spends in system calls."""
     found = dict.fromkeys(Part, 0.0)
     for stack, time in stacks.items():
-        found[part_of(stack)] += time
+        if not is_kernel_only or stack[-1].layer is Layer.KERNEL:
+            found[part_of(stack)] += time
     return found

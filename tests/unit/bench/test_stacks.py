@@ -82,6 +82,10 @@ def test_times_add_up_to_the_cpu_of_a_request() -> None:
     assert times[Part.FRAME] == pytest.approx(4.0 * 3 / 10)
     assert times[Part.DECODE] == pytest.approx(4.0 * 2 / 10)
     assert times[Part.CHECK] == pytest.approx(4.0 * 5 / 10)
+    in_kernel = times_of_parts(found, is_kernel_only=True)
+    assert sum(in_kernel.values()) == pytest.approx(10.0)
+    assert in_kernel[Part.SEND] == pytest.approx(5.0)
+    assert in_kernel[Part.CHECK] == 0.0
     assert times[Part.OTHER] == pytest.approx(3.0), "futex, of which py-spy has no stack"
 
 
@@ -101,6 +105,12 @@ def test_a_frame_belongs_to_a_layer(name: str, file: str, layer: Layer) -> None:
 
 def test_a_stack_of_unknown_functions_is_in_no_part() -> None:
     assert part_of((Frame("something", "else.c"),)) is Part.OTHER
+
+
+def test_timers_are_not_part_of_a_request() -> None:
+    timer = f"{HEAD};uv__run_timers (timer.c:1);LoopLateness._tick (ottla/server/loop_lag.py:9) 1"
+    (stack,) = read_samples([timer])
+    assert part_of(stack) is Part.LOOP
 
 
 def test_the_picture_has_a_bar_for_each_call_and_no_path_of_the_machine() -> None:

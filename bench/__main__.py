@@ -47,10 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             directory=options.directory,
         )
         path = options.into or RESULTS / time.strftime("%Y%m%d-%H%M%S.json")
-        results = new_results(plan)
-        if options.into is not None and path.exists():
-            results = Results.read(path).continued(results)
         try:
+            results = new_results(plan)
+            if options.into is not None and path.exists():
+                results = Results.read(path).continued(results)
             run(
                 plan,
                 results,
@@ -101,7 +101,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m bench", description="Kafka and Ottla side by side on this machine."
     )
     parser.add_argument(
-        "--quick", action="store_true", help="about two minutes: fewer rows, small loads, one round"
+        "--quick",
+        action="store_true",
+        help="a few minutes: fewer rows, small loads, one round after one that warms up",
     )
     parser.add_argument(
         "--rows",

@@ -2,8 +2,25 @@
 
 from cpython.object cimport PyTypeObject
 
+cdef extern from *:
+    """
+    /* An instance of a subclass of tuple without attributes of its own. The garbage collector does not visit
+       it until `PyObject_GC_Track`. Fill every place before anything else runs. */
+    static inline PyObject *new_untracked_tuple(PyTypeObject *kind, Py_ssize_t count) {
+        PyTupleObject *made = PyObject_GC_NewVar(PyTupleObject, kind, count);
+    #if PY_VERSION_HEX >= 0x030E0000
+        if (made != NULL) {
+            made->ob_hash = -1;
+        }
+    #endif
+        return (PyObject *) made;
+    }
+    """
+    object new_untracked_tuple(PyTypeObject *kind, Py_ssize_t count)
+
 cdef extern from "Python.h":
-    object new_tuple "PyType_GenericAlloc" (PyTypeObject *kind, Py_ssize_t count)
+    bint is_collectable "PyObject_IS_GC" (object value)
+    void track "PyObject_GC_Track" (object value)
 
 cdef extern from "Python.h":
     ctypedef struct Py_buffer:

@@ -42,6 +42,8 @@ cdef class RecordReader:
     cdef long long _offset_after
     cdef object _timestamp_type
     cdef object _leader_epoch
+    cdef long long _timestamp
+    cdef object _timestamp_object
     cdef list _legacy
 
     @cython.locals(out=list)

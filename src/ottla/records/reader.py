@@ -46,7 +46,7 @@ else:
 if cython.compiled:
     from cython.cimports.cpython.ref import Py_INCREF
     from cython.cimports.cpython.tuple import PyTuple_SET_ITEM
-    from cython.cimports.ottla.records.native import new_tuple
+    from cython.cimports.ottla.records.native import is_collectable, new_untracked_tuple, track
 
 if not cython.compiled:
     from ottla.records.varints import headers_end, varint, varlong, varlong_end, wrap
@@ -162,6 +162,9 @@ class RecordReader:
         self._offset_after = from_offset
         self._timestamp_type = _TIMESTAMP_TYPES[0]
         self._leader_epoch: int | None = None
+        # The timestamp of the last record, also as an object: neighbours often have the same.
+        self._timestamp = 0
+        self._timestamp_object: Any = 0
         self._legacy: list[tuple[int, int, bytes | None, bytes | None]] | None = None
 
     def take(self, count: int) -> list[ConsumerRecord[Any, Any]]:
@@ -432,17 +435,24 @@ class RecordReader:
         if value is not None and self.value_deserializer is not None:
             value = self._deserialize(self.value_deserializer, "value", value, headers, offset)
         if cython.compiled:
-            # The same as `ConsumerRecord(...)`, without the call.
-            record = new_tuple(cython.cast("PyTypeObject *", _RECORD), _RECORD_FIELDS)
+            # The same as `ConsumerRecord(...)`, without the call. Bytes are never part of a reference cycle,
+            # so the garbage collector need not visit such a record: visits would cost more than all of this.
+            if timestamp != self._timestamp:
+                self._timestamp_object = timestamp
+                self._timestamp = timestamp
+            offset_object: Any = offset  # now: between here and the last field nothing may fail
+            record = new_untracked_tuple(cython.cast("PyTypeObject *", _RECORD), _RECORD_FIELDS)
             _set(record, 0, self.topic)
             _set(record, 1, self.partition)
-            _set(record, 2, offset)
-            _set(record, 3, timestamp)
+            _set(record, 2, offset_object)
+            _set(record, 3, self._timestamp_object)
             _set(record, 4, self._timestamp_type)
             _set(record, 5, key)
             _set(record, 6, value)
             _set(record, 7, headers)
             _set(record, 8, self._leader_epoch)
+            if is_collectable(key) or is_collectable(value):
+                track(record)
             out.append(record)
         else:
             fields = (

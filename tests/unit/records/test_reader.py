@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.unit.records.conftest import compiled_kernel, forms_of
 from tests.unit.records.samples import NOW, RECORDS, mutations, simple_records, with_body, with_header
 
 from ottla.records.batch import Codec, write_crc
@@ -173,6 +176,27 @@ def test_deserializers_get_bytes_and_headers_and_never_a_missing_value(reader: M
     ).take(9)
     assert [(record.key, record.value) for record in found] == [(None, "1"), ("key", None)]
     assert calls == [("topic", b"1", (("h", b"x"),)), ("topic", b"key", ())]
+
+
+def test_the_collector_need_not_visit_records_of_bytes() -> None:
+    compiled = compiled_kernel() and next(forms_of("reader"))
+    data = build_batch([Record(0, NOW, b"key", b"value", (("h", b"x"),))])
+    assert not gc.is_tracked(open_reader(compiled, data).take(1)[0])
+    text = open_reader(compiled, data, value_deserializer=lambda _, value, __: value.decode())
+    assert not gc.is_tracked(text.take(1)[0])
+
+
+def test_a_cycle_through_a_deserialized_value_is_collected(reader: ModuleType) -> None:
+    class Value:
+        record: Any = None
+
+    data = build_batch([Record(0, NOW, None, b"value", ())])
+    record = open_reader(reader, data, value_deserializer=lambda *_: Value()).take(1)[0]
+    record.value.record = record
+    seen = weakref.ref(record.value)
+    del record
+    gc.collect()
+    assert seen() is None
 
 
 def test_an_undeserializable_record_stays_next(reader: ModuleType) -> None:

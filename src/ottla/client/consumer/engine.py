@@ -121,6 +121,7 @@ class Engine:
         self._woken = asyncio.Event()
         self._asked: set[str] = set()  # what is under way, by name: at most one of each
         self._fetches: set[int] = set()
+        self._requested_ms: dict[int, int] = {}
         self._hasty_answers: Counter[int] = Counter()
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._pattern: re.Pattern[str] | None = None
@@ -325,13 +326,33 @@ class Engine:
                 states[partition].retry_at_ms = retry_at_ms
 
     async def _fetch(self, node: int, wanted: dict[TopicPartition, Wanted]) -> None:
-        request, version_max = self.fetch_planner.request(node, wanted)
-        began_ms = self.now_ms
-        timeout_ms = self.settings.request_timeout_ms + self.settings.fetch_max_wait_ms
+        """Fetch from a node, and again as long as it returns records and the buffer has room."""
         try:
-            answer = await self.cluster.ask(
-                node, request, lane=_FETCH_LANE, timeout_ms=timeout_ms, version_max=version_max
-            )
+            answer: asyncio.Future[Any] | None = self._request_records(node, wanted)
+            while answer is not None:
+                answer = await self._receive_records(node, answer)
+        finally:
+            self._fetches.discard(node)
+            self.wake()
+
+    def _request_records(self, node: int, wanted: dict[TopicPartition, Wanted]) -> asyncio.Future[Any]:
+        request, version_max = self.fetch_planner.request(node, wanted)
+        timeout_ms = self.settings.request_timeout_ms + self.settings.fetch_max_wait_ms
+        self._requested_ms[node] = self.now_ms
+        return self.cluster.send(
+            node, request, lane=_FETCH_LANE, timeout_ms=timeout_ms, version_max=version_max
+        )
+
+    async def _receive_records(
+        self, node: int, request: asyncio.Future[Any]
+    ) -> asyncio.Future[Any] | None:
+        """Buffer what a node returns; return the next request, which is sent at once if there is room.
+
+        The next records are on their way while the user processes these. In a background thread this must be
+        in one step: the user's thread, once it has the interpreter, gives it back only when it waits.
+        """
+        try:
+            answer = await request
             if rarely("a consumer loses an answer"):
                 raise Disconnected(f"Node {node} closed the connection.")
         except asyncio.CancelledError:
@@ -343,25 +364,28 @@ class Engine:
             self.cluster.request_refresh()
             if not isinstance(error, Disconnected):
                 self.fail(error)
-        else:
-            outcome = self.fetch_planner.answered(node, answer, self.now_ms)
-            self.counters["fetches"] += 1
-            self.counters["fetched_bytes"] += outcome.bytes
-            for hint in outcome.leaders:
-                self.cluster.update_leader(*hint)
-            if outcome.refresh or rarely("a consumer asks for metadata"):
-                self.cluster.request_refresh()
-            for refused in outcome.errors:
-                self.fail(refused)
-            if outcome.fetches:
-                self._wake_user()
-            if answer.throttle_time_ms > 0:
-                await asyncio.sleep(answer.throttle_time_ms / 1000)
-            elif self._is_hasty(node, outcome, self.now_ms - began_ms):
-                await asyncio.sleep(self.settings.retry_backoff_ms / 1000)
-        finally:
-            self._fetches.discard(node)
-            self.wake()
+            return None
+        now_ms = self.now_ms
+        outcome = self.fetch_planner.answered(node, answer, now_ms)
+        self.counters["fetches"] += 1
+        self.counters["fetched_bytes"] += outcome.bytes
+        for hint in outcome.leaders:
+            self.cluster.update_leader(*hint)
+        if outcome.refresh or rarely("a consumer asks for metadata"):
+            self.cluster.request_refresh()
+        for refused in outcome.errors:
+            self.fail(refused)
+        if outcome.fetches:
+            self._wake_user()
+        if answer.throttle_time_ms > 0:
+            await asyncio.sleep(answer.throttle_time_ms / 1000)
+        elif outcome.is_plain:
+            plans = self.fetch_planner.wanted(self.cluster.view, now_ms)
+            if plans.keys() == {node}:
+                return self._request_records(node, plans[node])
+        elif self._is_hasty(node, outcome, now_ms - self._requested_ms[node]):
+            await asyncio.sleep(self.settings.retry_backoff_ms / 1000)
+        return None
 
     def _is_hasty(self, node: int, outcome: Outcome, took_ms: int) -> bool:
         """Whether a broker repeatedly answers with nothing, without the requested wait."""

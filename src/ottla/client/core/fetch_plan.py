@@ -50,6 +50,11 @@ class Outcome:
     leaders: list[tuple[str, int, int, int, Node | None]] = field(default_factory=list)
     errors: list[KafkaError] = field(default_factory=list)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether there were records, and nothing else that anything depends on."""
+        return 0 < self.fetches == self.useful and not self.useless and not self.refresh and not self.errors
+
 
 class FetchPlanner:
     """All fetches of one consumer."""

@@ -6,6 +6,7 @@ from ottla.records.builder cimport BatchBuilder as Builder
 from ottla.records.key_hash cimport key_partition
 
 cdef int _NEEDS_TOPIC, _NEEDS_ROOM
+cdef Py_ssize_t _GROWN_BYTES_MAX
 
 @cython.final
 @cython.freelist(64)
@@ -75,6 +76,7 @@ cdef class TopicQueues:
     cdef readonly str name
     cdef public object view
     cdef public double ratio
+    cdef public bint may_grow
     cdef public double last_used
     cdef public list queues
     cdef public object sticky
@@ -92,6 +94,7 @@ cdef class Accumulator:
     cdef readonly long long buffer_memory
     cdef readonly Py_ssize_t max_request_size
     cdef readonly bint ignores_keys
+    cdef readonly bint may_grow
     cdef readonly object random
     cdef public long long used
     cdef public bint is_fast
@@ -143,7 +146,7 @@ cdef class Accumulator:
         bytearray header_bytes,
     ) except -1
 
-    @cython.locals(made=Batch, builder=Builder, size=Py_ssize_t, reserved=Py_ssize_t, share=Py_ssize_t)
+    @cython.locals(made=Batch, builder=Builder, size=Py_ssize_t, batch_size=Py_ssize_t, reserved=Py_ssize_t, share=Py_ssize_t)
     cdef int _put_new(
         self,
         TopicQueues queues,
@@ -155,5 +158,8 @@ cdef class Accumulator:
         Py_ssize_t header_count,
         bytearray header_bytes,
     ) except -1
+
+    @cython.locals(waiting=Py_ssize_t, grown=Py_ssize_t)
+    cdef Py_ssize_t _new_batch_size(self, TopicQueues queues, PartitionQueue queue) except -1
 
     cdef _check_size(self, Py_ssize_t size, str what, str topic)

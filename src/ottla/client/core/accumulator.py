@@ -51,6 +51,10 @@ IS_COMPILED = bool(cython.compiled)
 RECORD_OVERHEAD = 70
 """What a batch of one record needs beyond its key, value and headers."""
 
+GROWN_BYTES_MAX = 128 << 10
+"""What a batch may grow to beyond `batch.size` while others of its partition wait to be sent."""
+_GROWN_BYTES_MAX = GROWN_BYTES_MAX
+
 _NEEDS_TOPIC = 1
 _NEEDS_ROOM = 2
 NEEDS_TOPIC = _NEEDS_TOPIC
@@ -280,6 +284,8 @@ class TopicQueues:
         self.name = name
         self.view = view
         self.ratio = 1.0
+        self.may_grow = accumulator.may_grow
+        """Whether batches may exceed `batch.size`: not once the topic has rejected one as too large."""
         self.last_used = 0.0
         self.queues: list[PartitionQueue] = []
         self.sticky = sticky
@@ -302,6 +308,7 @@ class TopicQueues:
         made = TopicQueues(self.accumulator, self.name, view, sticky)
         made.queues = self.queues[: len(view.partitions)]
         made.last_used = self.last_used
+        made.may_grow = self.may_grow
         with self.accumulator.lock:
             for queue in made.queues:
                 queue.topic = made
@@ -321,6 +328,7 @@ class Accumulator:
         buffer_memory: int,
         max_request_size: int,
         ignores_keys: bool,
+        may_grow: bool,
         random: Random,
         now_ns: Callable[[], int],
         monotonic: Callable[[], float],
@@ -336,6 +344,7 @@ class Accumulator:
         self.buffer_memory = buffer_memory
         self.max_request_size = max_request_size
         self.ignores_keys = ignores_keys
+        self.may_grow = may_grow
         self.random = random
         self.used = 0
         self.is_fast = False
@@ -501,12 +510,11 @@ class Accumulator:
         if header_bytes is not None:
             size += len(header_bytes)
         self._check_size(size, "record", queues.name)
-        reserved = max(self.batch_size, size)
+        batch_size = self._new_batch_size(queues, queue)
+        reserved = max(batch_size, size)
         if self.used + reserved > self.buffer_memory and self.used > 0:
             return _NEEDS_ROOM
-        builder = BatchBuilder(
-            codec=self.codec, level=self.level, batch_size=self.batch_size, ratio=queues.ratio
-        )
+        builder = BatchBuilder(codec=self.codec, level=self.level, batch_size=batch_size, ratio=queues.ratio)
         made = Batch(queue, builder, self._monotonic(), reserved)
         with self.lock:
             if self._put_open(queue, delivery, key, value, header_count, header_bytes):
@@ -523,6 +531,18 @@ class Accumulator:
             queue.open = made
         self._wake()
         return 0
+
+    def _new_batch_size(self, queues: TopicQueues, queue: PartitionQueue) -> int:
+        """`batch.size`, or a multiple of it while other batches wait: larger requests let the sender catch up.
+
+        A request has one batch of a partition at most, so `batch.size` alone would limit the rate.
+        """
+        waiting = len(queue.batches)
+        if waiting > 1 and queues.may_grow:
+            grown = min(self.batch_size * waiting, _GROWN_BYTES_MAX, self.max_request_size)
+            if grown > self.batch_size and self.used + grown <= self.buffer_memory:
+                return grown
+        return self.batch_size
 
     def add(self, queue: PartitionQueue, builder: BatchBuilder) -> Batch | None:
         """Add a sealed batch behind those of a partition; None if memory is used up."""

@@ -218,6 +218,7 @@ class BatchOutcomes:
                 piece.is_split, piece.is_open = True, False
                 piece.is_doubtful = batch.is_doubtful
                 pieces.append(piece)
+        queue.topic.may_grow = False
         if accumulator.codec:
             queue.topic.ratio = 1.0
         pieces[0].reserved, batch.reserved = batch.reserved, 0

@@ -108,6 +108,8 @@ class Engine:
             buffer_memory=settings.buffer_memory,
             max_request_size=settings.max_request_size,
             ignores_keys=settings.partitioner_ignore_keys,
+            # Without responses the producer would not learn that a topic takes smaller batches only.
+            may_grow=settings.acks != 0,
             random=random,
             now_ns=getattr(clock, "now_ns", lambda: clock.now_ms() * 1_000_000),
             monotonic=clock.monotonic,

@@ -36,6 +36,7 @@ class Made:
             "buffer_memory": 100_000,
             "max_request_size": 10_000,
             "ignores_keys": False,
+            "may_grow": False,
             "monotonic": lambda: 1.0,
             **more,
         }
@@ -73,6 +74,34 @@ def test_records_fill_a_batch_and_then_the_next_and_each_new_one_wakes_the_sende
     assert len(counts) > 1
     assert made.woken == len(counts)
     assert made.accumulator.used == 500 * len(counts)
+
+
+def test_batches_grow_while_others_wait(form: Any) -> None:
+    made = Made(form, may_grow=True)
+    for _ in range(200):
+        made.accumulator.send("t", b"x" * 100, partition=1)
+    sizes = [batch.builder.bytes_estimate for batch in made.batches(1)]
+    assert [size <= 500 for size in sizes[:3]] == [True, True, False]
+    assert sizes[:-1] == sorted(sizes[:-1])
+    assert made.accumulator.used == sum(batch.reserved for batch in made.batches(1))
+    assert max(sizes) <= 10_000  # max.request.size
+    assert all(batch.reserved >= batch.builder.bytes_estimate for batch in made.batches(1))
+
+
+def test_batches_do_not_grow_beyond_their_limit_or_the_memory(form: Any) -> None:
+    made = Made(form, may_grow=True, batch_size=60_000, max_request_size=10**6, buffer_memory=350_000)
+    while type(made.accumulator.append("t", None, b"x" * 10_000, None, 1, -1, None)) is form.Delivery:
+        pass
+    assert [batch.reserved for batch in made.batches(1)] == [60_000, 60_000, 120_000, 60_000]
+    assert form.GROWN_BYTES_MAX == 131_072
+
+
+def test_batches_of_a_topic_that_rejected_a_large_one_do_not_grow(form: Any) -> None:
+    made = Made(form, may_grow=True)
+    made.topic.may_grow = False
+    for _ in range(100):
+        made.accumulator.send("t", b"x" * 100, partition=1)
+    assert {batch.reserved for batch in made.batches(1)} == {500}
 
 
 def test_keys_go_by_their_hash_and_records_without_one_stay_together() -> None:
@@ -312,6 +341,12 @@ def test_finalizers_that_send_and_seal_in_the_middle_of_a_send_leave_every_repor
     gc.collect()
     assert len(deliveries) == 600
     assert all(value == found for value, found in reported(made, deliveries).items())
+
+
+@pytest.fixture(params=["compiled", "plain"])
+def form(request: pytest.FixtureRequest, plain: Any) -> Any:
+    """One form of the accumulator."""
+    return loaded if request.param == "compiled" else plain
 
 
 @pytest.fixture

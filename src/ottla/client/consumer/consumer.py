@@ -21,7 +21,7 @@ from ottla.client.consumer.core import CLOSE_SECONDS, ConsumerCalls, ConsumerCor
 from ottla.client.consumer.engine import Engine
 from ottla.client.consumer.record_source import K, V
 from ottla.client.errors import Closed, TimedOut
-from ottla.client.net.background import Background
+from ottla.client.net.background import Background, Signal
 from ottla.client.ports import Ports
 from ottla.records.consumer_record import ConsumerRecord
 
@@ -36,7 +36,7 @@ class _ThreadCaller:
     def __init__(self, background: Background) -> None:
         self.has_ended = False  # the background thread: nothing is fetched any more
         self._background = background
-        self._woken = threading.Event()
+        self._woken = Signal()
         self._user: int | None = None  # the thread that is in a call
         self.wake = self._woken.set
         self.clear_wake = self._woken.clear

@@ -35,6 +35,7 @@ from ottla.client.values import TopicPartition
 from ottla.detached import mark_retrieved
 from ottla.rare_paths import rarely
 from ottla.wire.errors import ErrorCode, KafkaError, for_code
+from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.uuid import to_text
 
 log = logging.getLogger(__name__)
@@ -56,11 +57,24 @@ COUNTERS = (
     "poll_interval_exceeded",
 )
 _FETCH_LANE = "fetch"
+_MANY_BYTES = 64 << 10  # records that keep a user's thread busy for a while
 _UNREADABLE = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 _HASTY_ANSWERS_MAX = 10
 _LEAVE_SECONDS_MIN = 0.1
 _FAILED_WORK_MS_MIN = 10
 _UNKNOWN_TOPIC_SECONDS = 1.0  # how often to look again for a topic that is not there
+
+
+class _Fetched:
+    """A fetch response whose records are in the buffer, and the request that followed it at once, if any."""
+
+    __slots__ = ("next_request", "outcome", "throttle_ms", "took_ms")
+
+    def __init__(self, throttle_ms: int, outcome: Outcome, took_ms: int) -> None:
+        self.throttle_ms = throttle_ms
+        self.outcome = outcome
+        self.took_ms = took_ms
+        self.next_request: asyncio.Future[_Fetched] | None = None
 
 
 class Engine:
@@ -121,7 +135,6 @@ class Engine:
         self._woken = asyncio.Event()
         self._asked: set[str] = set()  # what is under way, by name: at most one of each
         self._fetches: set[int] = set()
-        self._requested_ms: dict[int, int] = {}
         self._hasty_answers: Counter[int] = Counter()
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._pattern: re.Pattern[str] | None = None
@@ -328,35 +341,62 @@ class Engine:
     async def _fetch(self, node: int, wanted: dict[TopicPartition, Wanted]) -> None:
         """Fetch from a node, and again as long as it returns records and the buffer has room."""
         try:
-            answer: asyncio.Future[Any] | None = self._request_records(node, wanted)
-            while answer is not None:
-                answer = await self._receive_records(node, answer)
+            request: asyncio.Future[_Fetched] | None = self._request_records(node, wanted)
+            while request is not None:
+                request = await self._receive_records(node, request)
         finally:
             self._fetches.discard(node)
             self.wake()
 
-    def _request_records(self, node: int, wanted: dict[TopicPartition, Wanted]) -> asyncio.Future[Any]:
+    def _request_records(self, node: int, wanted: dict[TopicPartition, Wanted]) -> asyncio.Future[_Fetched]:
         request, version_max = self.fetch_planner.request(node, wanted)
         timeout_ms = self.settings.request_timeout_ms + self.settings.fetch_max_wait_ms
-        self._requested_ms[node] = self.now_ms
         return self.cluster.send(
-            node, request, lane=_FETCH_LANE, timeout_ms=timeout_ms, version_max=version_max
+            node,
+            request,
+            lane=_FETCH_LANE,
+            timeout_ms=timeout_ms,
+            version_max=version_max,
+            then=partial(self._buffer_records, node, self.now_ms),
         )
 
-    async def _receive_records(
-        self, node: int, request: asyncio.Future[Any]
-    ) -> asyncio.Future[Any] | None:
-        """Buffer what a node returns; return the next request, which is sent at once if there is room.
+    def _buffer_records(self, node: int, began_ms: int, answer: FetchResponse) -> _Fetched:
+        """Buffer what a node returns, wake the user, and ask for more: in one step.
 
-        The next records are on their way while the user processes these. In a background thread this must be
-        in one step: the user's thread, once it has the interpreter, gives it back only when it waits.
+        With many records the next request is part of the step, and is answered while the user processes
+        these: the user's thread, once it has the interpreter, gives it back only when it waits. With few
+        records that thread comes first.
         """
+        if rarely("a consumer loses an answer"):
+            raise Disconnected(f"Node {node} closed the connection.")
+        now_ms = self.now_ms
+        outcome = self.fetch_planner.answered(node, answer, now_ms)
+        fetched = _Fetched(answer.throttle_time_ms, outcome, now_ms - began_ms)
+        if outcome.fetches:
+            self._wake_user()
+        if outcome.bytes >= _MANY_BYTES:
+            fetched.next_request = self._request_more(node, fetched)
+        return fetched
+
+    def _request_more(self, node: int, fetched: _Fetched) -> asyncio.Future[_Fetched] | None:
+        """Ask the node again, if there is room and nothing else depends on its last response."""
+        if fetched.throttle_ms > 0 or not fetched.outcome.is_plain:
+            return None
+        plans = self.fetch_planner.wanted(self.cluster.view, self.now_ms)
+        return self._request_records(node, plans[node]) if plans.keys() == {node} else None
+
+    async def _receive_records(
+        self, node: int, request: asyncio.Future[_Fetched]
+    ) -> asyncio.Future[_Fetched] | None:
+        """Wait for a response that `_buffer_records` handles; return the next request, if it was sent."""
         try:
-            answer = await request
-            if rarely("a consumer loses an answer"):
-                raise Disconnected(f"Node {node} closed the connection.")
+            fetched = await request
         except asyncio.CancelledError:
             self.fetch_planner.failed(node, self.now_ms)
+            if request.done() and not request.cancelled() and request.exception() is None:
+                follower = request.result().next_request  # sent just before the consumer was closed
+                if follower is not None:
+                    follower.cancel()
             raise
         except (ClientError, KafkaError) as error:
             self.fetch_planner.failed(node, self.now_ms)
@@ -365,8 +405,7 @@ class Engine:
             if not isinstance(error, Disconnected):
                 self.fail(error)
             return None
-        now_ms = self.now_ms
-        outcome = self.fetch_planner.answered(node, answer, now_ms)
+        outcome = fetched.outcome
         self.counters["fetches"] += 1
         self.counters["fetched_bytes"] += outcome.bytes
         for hint in outcome.leaders:
@@ -375,17 +414,11 @@ class Engine:
             self.cluster.request_refresh()
         for refused in outcome.errors:
             self.fail(refused)
-        if outcome.fetches:
-            self._wake_user()
-        if answer.throttle_time_ms > 0:
-            await asyncio.sleep(answer.throttle_time_ms / 1000)
-        elif outcome.is_plain:
-            plans = self.fetch_planner.wanted(self.cluster.view, now_ms)
-            if plans.keys() == {node}:
-                return self._request_records(node, plans[node])
-        elif self._is_hasty(node, outcome, now_ms - self._requested_ms[node]):
+        if fetched.throttle_ms > 0:
+            await asyncio.sleep(fetched.throttle_ms / 1000)
+        elif self._is_hasty(node, outcome, fetched.took_ms):
             await asyncio.sleep(self.settings.retry_backoff_ms / 1000)
-        return None
+        return fetched.next_request or self._request_more(node, fetched)
 
     def _is_hasty(self, node: int, outcome: Outcome, took_ms: int) -> bool:
         """Whether a broker repeatedly answers with nothing, without the requested wait."""

@@ -533,7 +533,7 @@ class Accumulator:
         return 0
 
     def _new_batch_size(self, queues: TopicQueues, queue: PartitionQueue) -> int:
-        """`batch.size`, or a multiple of it while other batches wait: larger requests let the sender catch up.
+        """`batch.size`, or a multiple of it while other batches wait: larger requests let it catch up.
 
         A request has one batch of a partition at most, so `batch.size` alone would limit the rate.
         """

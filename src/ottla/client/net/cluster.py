@@ -359,14 +359,16 @@ class Cluster:
         version: int | None = None,
         version_max: int | None = None,
         answered: bool = True,
+        then: Callable[[Any], Any] | None = None,
     ) -> asyncio.Future[Any]:
-        """Send one request once. Calls of one lane are sent in order."""
+        """Send one request once. Calls of one lane are sent in order. `then`: see `Link.send`."""
         return self._lane(node_id, lane).send(
             request,
             timeout_ms=self.settings.request_timeout_ms if timeout_ms is None else timeout_ms,
             version=version,
             version_max=version_max,
             answered=answered,
+            then=then,
         )
 
     async def ask(

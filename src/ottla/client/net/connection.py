@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from ottla.client.connection_options import ConnectionOptions
@@ -46,13 +47,16 @@ _TLS_ALERT = b"\x15\x03"
 class _PendingRequest:
     """A request in flight, or one that waits until this link may send."""
 
-    __slots__ = ("answer", "correlation_id", "key", "timer", "version")
+    __slots__ = ("answer", "correlation_id", "key", "then", "timer", "version")
 
-    def __init__(self, key: int, version: int, answer: asyncio.Future[Any]) -> None:
+    def __init__(
+        self, key: int, version: int, answer: asyncio.Future[Any], then: Callable[[Any], Any] | None
+    ) -> None:
         self.key = key
         self.version = version
         self.correlation_id = 0
         self.answer = answer
+        self.then = then
         self.timer: asyncio.TimerHandle | None = None
 
 
@@ -149,11 +153,13 @@ class Link(asyncio.BufferedProtocol):
         version: int | None = None,
         version_max: int | None = None,
         answered: bool = True,
+        then: Callable[[Any], Any] | None = None,
     ) -> asyncio.Future[Any]:
         """Send in the order of the calls. The future gets the response, or a `Disconnected`.
 
         `answered=False`: the server sends no response (acks=0); the future is done once the request is
-        written.
+        written. `then` is called with the response as soon as it is read, not in a later turn of the loop,
+        and the future gets what it returns or raises.
         """
         future: asyncio.Future[Any] = self._loop.create_future()
         self.send_for(
@@ -163,6 +169,7 @@ class Link(asyncio.BufferedProtocol):
             version=version,
             version_max=version_max,
             answered=answered,
+            then=then,
         )
         return future
 
@@ -175,6 +182,7 @@ class Link(asyncio.BufferedProtocol):
         version: int | None = None,
         version_max: int | None = None,
         answered: bool = True,
+        then: Callable[[Any], Any] | None = None,
     ) -> None:
         """`send` with an existing future."""
         if self._transport is None or self.is_closed:
@@ -191,7 +199,7 @@ class Link(asyncio.BufferedProtocol):
             # The caller gets the error, and the link stays as it was.
             future.set_exception(error)
             return
-        asked = _PendingRequest(key, version, future)
+        asked = _PendingRequest(key, version, future, then)
         asked.correlation_id = self._correlation_id
         if self._held is not None:
             self._held.append((asked, parts, timeout_ms, answered))
@@ -417,8 +425,15 @@ class Link(asyncio.BufferedProtocol):
             self._hold()
             self._timers = [timer for timer in self._timers if timer.when() > self._loop.time()]
             self._timers.append(self._loop.call_later(throttle_ms / 1000, self._release))
-        if not asked.answer.done():
-            asked.answer.set_result(answer)
+        if asked.answer.done():
+            return
+        if asked.then is not None:
+            try:
+                answer = asked.then(answer)
+            except Exception as error:  # noqa: BLE001 - whoever sent the request gets it
+                asked.answer.set_exception(error)
+                return
+        asked.answer.set_result(answer)
 
     def eof_received(self) -> bool:
         return False

@@ -303,6 +303,10 @@ class Engine:
 
     def _turn(self) -> None:
         self._is_scheduled = False
+        self._look()
+
+    def _look(self) -> None:
+        """Send what is ready, and look again when more will be."""
         if self.state.is_closed:
             return
         now = self.clock.monotonic()
@@ -532,7 +536,7 @@ class Engine:
                     self.outcomes.complete(batch, -1, -1)
         else:
             self.outcomes.answered(batches, future.result())
-        self.wake()
+        self._look()  # in this step: a user's thread that gets the interpreter between two may keep it
 
     # Identity
 

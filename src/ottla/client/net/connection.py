@@ -433,6 +433,8 @@ class Link(asyncio.BufferedProtocol):
             except Exception as error:  # noqa: BLE001 - whoever sent the request gets it
                 asked.answer.set_exception(error)
                 return
+            if asked.answer.done():  # `then` has cancelled it
+                return
         asked.answer.set_result(answer)
 
     def eof_received(self) -> bool:

@@ -365,6 +365,57 @@ def test_an_iteration_that_was_left_goes_on_where_it_was() -> None:
     scene(act)
 
 
+def test_more_is_requested_in_the_step_that_buffers_many_records() -> None:
+    async def act(world: World, consumer: Consumer[Any, Any]) -> None:
+        world.log = [(0, [bytes(10_000)] * 10)]
+        engine = consumer._core.engine
+        buffered, requested = engine._buffer_records, []
+
+        def buffer_records(*arguments: Any) -> Any:
+            fetched = buffered(*arguments)
+            requested.append((fetched.outcome.bytes, engine.fetch_planner.sessions[1].sent[T0].offset))
+            return fetched
+
+        engine._buffer_records = buffer_records  # type: ignore[method-assign]
+        await consumer.assign([T0])
+        assert len(await values(consumer, 10)) == 10
+        assert [offset for size, offset in requested if size] == [10]
+
+    world = scene(act)
+    assert [one.topics[0].partitions[0].fetch_offset for one in world.fetches(1) if one.topics][:2] == [0, 10]
+
+
+def test_a_closed_consumer_leaves_no_request_that_was_sent_just_before() -> None:
+    errors: list[dict[str, Any]] = []
+
+    async def act(world: World, consumer: Consumer[Any, Any]) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+        world.log = [(0, [bytes(10_000)] * 10)]
+        engine = consumer._core.engine
+        closed = asyncio.Event()
+        buffered = engine._buffer_records
+
+        def buffer_records(*arguments: Any) -> Any:
+            def cancel() -> None:
+                for task in engine._tasks:
+                    task.cancel()
+                closed.set()
+
+            asyncio.get_running_loop().call_soon(cancel)  # before the task gets the response
+            return buffered(*arguments)
+
+        engine._buffer_records = buffer_records  # type: ignore[method-assign]
+        await consumer.assign([T0])
+        await closed.wait()
+        await asyncio.sleep(0)
+        await engine.close()
+        gc.collect()
+
+    scene(act)
+    gc.collect()
+    assert errors == []
+
+
 def test_a_broker_that_answers_with_nothing_at_once_again_and_again_is_asked_less_often() -> None:
     async def act(world: World, consumer: Consumer[Any, Any]) -> None:
         engine, nothing = consumer._core.engine, Outcome()

@@ -18,7 +18,7 @@ import pytest
 
 import ottla
 from ottla.client.errors import Closed, ConfigError, Forked, TimedOut
-from ottla.client.net.background import Background, _after_fork, members
+from ottla.client.net.background import Background, Signal, _after_fork, members
 
 
 async def answer() -> int:
@@ -37,6 +37,22 @@ def test_a_coroutine_runs_in_the_thread_and_its_result_and_errors_come_back() ->
             background.run(fails())
     finally:
         background.stop()
+
+
+def test_a_signal_wakes_the_next_wait_once_however_often_it_is_set() -> None:
+    signal = Signal()
+    waited: list[None] = []
+    signal.set()
+    signal.set()
+    signal.wait(60)  # returns at once
+    signal.set()
+    signal.clear()
+    waiting = threading.Thread(target=lambda: waited.append(signal.wait(60)))
+    waiting.start()
+    assert waited == []
+    signal.set()
+    waiting.join(60)
+    assert waited == [None]
 
 
 def test_a_wait_that_takes_too_long_ends_and_cancels_the_work() -> None:

@@ -128,6 +128,37 @@ def test_many_requests_on_one_connection_are_answered_in_order(broker: Broker) -
     run(main())
 
 
+def test_a_response_is_handed_over_when_it_is_read_and_the_caller_gets_what_comes_of_it() -> None:
+    def handle(script: Script, version: int, request: Any) -> Any:
+        return ListGroupsResponse(error_code=7) if isinstance(request, ListGroupsRequest) else None
+
+    async def main() -> None:
+        async with Script(handle) as script:
+            cluster = cluster_of(script.address)
+            await cluster.start()
+            seen: list[bool] = []
+
+            def then(answer: ListGroupsResponse) -> int:
+                seen.append(request.done())
+                return answer.error_code
+
+            def fail(answer: ListGroupsResponse) -> int:
+                raise KeyError(answer.error_code)
+
+            request = cluster.send(0, ListGroupsRequest(), then=then)
+            failing = cluster.send(0, ListGroupsRequest(), then=fail)
+            cancelled = cluster.send(0, ListGroupsRequest(), then=then)
+            cancelled.cancel()
+            assert await request == 7
+            with pytest.raises(KeyError):
+                await failing
+            assert (await cluster.send(0, ListGroupsRequest())).error_code == 7  # the connection is as before
+            assert seen == [False]
+            await cluster.close()
+
+    run(main())
+
+
 def test_a_server_where_nothing_listens_is_refused() -> None:
     async def main() -> None:
         cluster = cluster_of(f"127.0.0.1:{free_port()}")

@@ -158,10 +158,14 @@ def markdown(results: Results, plot_name: str) -> str:
         " acks=1, no idempotence, 5 ms of linger, batches of 128 KiB, no compression, one partition; in the"
         " row of default batches each client has its own linger and batch size. Sending ends when all is"
         " acknowledged. Slow clients send and read a tenth of the records. confluent-kafka"
-        " reads with `consume(500)` and may hold 1,000,000 messages, since with its default of 100,000 it"
-        " pauses for a second now and then; for tables it makes the columns from its messages. For latency"
-        " producer and consumer share a process, and the producer does not linger. `ottla-plain` runs with"
-        " OTTLA_KERNEL=python. Memory is that of a producer and a consumer in one process.",
+        " reads with `consume(500)`, its fastest way, or where the row says so with `poll()` for each"
+        " message, as in its examples. It may hold 1,000,000 messages, and looks again after 1 ms when its"
+        " queue is full: by default it pauses for a second whenever 100,000 messages or 64 MiB wait. For"
+        " tables it makes the columns from its messages. For latency producer and consumer share a process,"
+        " and the producer does not linger. `ottla-plain` runs with OTTLA_KERNEL=python. Memory is that of a"
+        " producer and a consumer in one process.",
+        "",
+        "[performance.md](performance.md) says what limits the rows.",
         "",
     ]
     return "\n".join(parts)

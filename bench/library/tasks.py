@@ -38,8 +38,9 @@ class Task:
     records: int
     size: int
     callbacks: bool = False
-    rate: int = 0
     has_default_batches: bool = False
+    """Whether the producer has the size and linger of batches that its library chooses."""
+    rate: int = 0
 
     @property
     def value(self) -> bytes:

@@ -68,6 +68,9 @@ def iterate(task: Task) -> dict[str, float]:
     return rate(task.records, seconds)
 
 
+each = iterate
+
+
 def table_in(task: Task) -> dict[str, float]:
     import pyarrow as pa
 

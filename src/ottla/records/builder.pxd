@@ -8,7 +8,13 @@ from ottla.records.varints cimport put_varint, varint_size, wrap
 cdef double _RATIO_MARGIN
 cdef Py_ssize_t _HEADER_BYTES, _RECORD_OVERHEAD_MAX, _SIZE_MAX, _ROOM_FIRST, _ROOM_SECOND
 cdef Py_ssize_t _TAKEN, _FULL, _TOO_LARGE, _REFUSED, _ROOM_NEEDED
-cdef list _VARINTS
+cdef Py_ssize_t _KEPT_BYTES_MAX, _kept_bytes
+cdef list _VARINTS, _kept
+
+@cython.locals(index=Py_ssize_t)
+cdef bytearray _take_kept(Py_ssize_t room)
+
+cdef _keep(bytearray data, Py_ssize_t room)
 
 cdef class BatchBuilder:
     cdef readonly int codec
@@ -48,6 +54,9 @@ cdef class BatchBuilder:
 
     @cython.locals(status=Py_ssize_t, before=Py_ssize_t)
     cpdef Py_ssize_t append_rows(self, Rows rows, Py_ssize_t position, Py_ssize_t end) except -1
+
+    @cython.locals(data=bytearray)
+    cdef _drop_data(self)
 
     cdef Py_ssize_t _append_plain_rows(self, Rows rows, Py_ssize_t position, Py_ssize_t end) noexcept nogil
 

@@ -38,7 +38,8 @@ else:
     cython = SimpleNamespace(compiled=False, nogil=nullcontext())
 
 if cython.compiled:
-    from cython.cimports.cpython.bytearray import PyByteArray_Resize
+    from cython.cimports.cpython.bytearray import PyByteArray_GET_SIZE, PyByteArray_Resize
+    from cython.cimports.cpython.ref import Py_REFCNT
     from cython.cimports.libc.string import memcpy
 
 if not cython.compiled:
@@ -72,6 +73,11 @@ _ROOM_NEEDED = 4
 _ROOM_FIRST = 1024
 _ROOM_SECOND = 16384
 """A batch that outgrows this gets its full size at once, so that its records are copied only once more."""
+_KEPT_BYTES_MAX = 8 << 20
+_kept: list[bytearray] = []
+"""Memory of batches that are done, for the next ones: the first use of fresh memory takes longer than copying
+a batch into it. Java's producer keeps the whole of `buffer.memory`."""
+_kept_bytes = 0
 _VARINTS: list[bytes] = []
 """Zigzag varints of -1, 0, 1 and so on, for the plain form."""
 
@@ -341,6 +347,13 @@ class BatchBuilder:
         """Make room for `size` bytes and the following records."""
         if cython.compiled:
             room = max(size, min(self._limit, _ROOM_SECOND if size <= _ROOM_SECOND else self._limit))
+            kept = _take_kept(room)
+            if kept is not None:
+                memcpy(cython.cast("unsigned char *", kept), self._raw, self._size)
+                self._data = kept
+                self._raw = cython.cast("unsigned char *", kept)
+                self._room = room
+                return
             PyByteArray_Resize(self._data, room)
             # Only now: if the line above raises for lack of memory, the batch must be unchanged.
             self._raw = cython.cast("unsigned char *", self._data)
@@ -358,11 +371,11 @@ class BatchBuilder:
             self._sealed = self._data
             return
         sealed = bytearray(_HEADER_BYTES)
-        with memoryview(self._data) as plain:
-            sealed += compress(self.codec, plain[_HEADER_BYTES:], self.level)
+        with memoryview(self._data) as plain, plain[_HEADER_BYTES:] as content:
+            sealed += compress(self.codec, content, self.level)
         self.ratio = float(len(sealed) - _HEADER_BYTES) / float(self._size - _HEADER_BYTES)
         self._sealed = sealed
-        self._data = bytearray()
+        self._drop_data()
 
     def adopt(self, data: Buffer) -> None:
         """Become a batch that was built elsewhere; `build` writes other producer fields into a copy of it."""
@@ -384,7 +397,16 @@ class BatchBuilder:
     def release(self) -> None:
         """Release the bytes: the batch will not be built again."""
         self._is_closed = True
-        self._sealed = self._data = bytearray()
+        self._sealed = bytearray()
+        self._drop_data()
+
+    def _drop_data(self) -> None:
+        """Drop the records, and keep their memory for another batch if nothing else refers to it."""
+        data = self._data
+        self._data = bytearray()
+        if cython.compiled:
+            _keep(data, self._room)
+            self._room = 0
 
     def build(
         self,
@@ -422,6 +444,29 @@ class BatchBuilder:
         )
         write_header(sealed, 0, header)
         return sealed
+
+
+def _take_kept(room: int) -> bytearray | None:
+    """Kept memory of this size. Like all of an append, this runs no Python code: see the rules above."""
+    global _kept_bytes
+    index = len(_kept)
+    while index > 0:
+        index -= 1
+        if PyByteArray_GET_SIZE(_kept[index]) == room:
+            _kept_bytes -= room
+            return _kept.pop(index)
+    return None
+
+
+def _keep(data: bytearray, room: int) -> None:
+    """Keep the memory of a batch, unless a request that was not written yet, say, still has a view of it."""
+    global _kept_bytes
+    if room <= _ROOM_SECOND or Py_REFCNT(data) > 1 or len(data) * 2 < room:
+        return
+    if _kept_bytes + room <= _KEPT_BYTES_MAX:
+        PyByteArray_Resize(data, room)
+        _kept_bytes += room
+        _kept.append(data)
 
 
 def pack_headers(headers: Headers) -> tuple[int, bytearray]:

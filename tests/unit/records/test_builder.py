@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.unit.records.samples import NOW, RECORDS
 
 from ottla.records.batch import CRC_POSITION, Codec, check_crc, read_header
-from ottla.records.record import Record, build_batch, read_records
+from ottla.records.record import Record, build_batch, read_batch, read_records
 
 any_form = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
@@ -138,3 +139,35 @@ def test_an_invalid_batch_is_not_built(builder: ModuleType) -> None:
         batch.build(producer_id=4)
     with pytest.raises(ValueError, match="producer id"):
         batch.build(transactional=True)
+
+
+def full_batch(builder: ModuleType, fill: bytes, codec: Codec = Codec.NONE) -> Any:
+    made = builder.BatchBuilder(batch_size=100_000, codec=codec)
+    while made.append(NOW, None, fill * 1000):
+        pass
+    made.close()
+    return made
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_memory_of_a_batch_that_is_done_serves_the_next_ones(builder: ModuleType, codec: Codec) -> None:
+    sent = []
+    for fill in (b"a", b"b", b"c", b"d"):
+        made = full_batch(builder, fill, codec)
+        records = read_batch(made.build(), 0)
+        assert {record.value for record in records} == {fill * 1000}
+        sent.append((made.count, bytes(made.build())))
+        made.release()
+        made.release()
+    assert len({count for count, _ in sent}) == 1
+    assert len({data for _, data in sent}) == 4
+
+
+def test_memory_that_is_still_being_sent_serves_no_other_batch(builder: ModuleType) -> None:
+    made = full_batch(builder, b"a")
+    view = memoryview(made.build())
+    before = bytes(view)
+    made.release()
+    others = [full_batch(builder, b"b") for _ in range(3)]
+    assert bytes(view) == before
+    assert all(other.build() is not view.obj for other in others)

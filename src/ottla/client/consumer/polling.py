@@ -94,7 +94,7 @@ class Polling:
             self._check_membership()
             return found
         deadline = None if timeout is None else now + timeout
-        engine.is_polling = True
+        was_polling, engine.is_polling = engine.is_polling, True  # a listener may poll within a poll
         try:
             while True:
                 self._caller.clear_wake()
@@ -115,7 +115,7 @@ class Polling:
                 await self._caller.wait_for_wake(min(max(wait, 0.0), WAIT_SECONDS_MAX))
         finally:
             engine.polled_at = monotonic()
-            engine.is_polling = False
+            engine.is_polling = was_polling
 
     async def _attend(self, now: float) -> bool:
         """Notify of rebalances, commit when due, raise errors; return whether records may be returned."""

@@ -71,6 +71,13 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
+def _after_turns(loop: asyncio.AbstractEventLoop, turns: int, call: Callable[[], object]) -> None:
+    if turns:
+        loop.call_soon(_after_turns, loop, turns - 1, call)
+    else:
+        call()
+
+
 def _finish(loop: asyncio.AbstractEventLoop) -> None:
     """Finish the tasks of a stopped loop."""
     left = asyncio.all_tasks(loop)
@@ -238,7 +245,8 @@ class Background:
     ) -> _T:
         """Run a coroutine on the loop and wait for it, at most `timeout` seconds.
 
-        `failure` is the start of TimedOut's message.
+        As with asyncio, work that need not wait for anything succeeds even if `timeout` is 0. `failure` is
+        the start of TimedOut's message.
         """
         if self.is_inside:
             work.close()
@@ -259,6 +267,8 @@ class Background:
 
         try:
             self._begin(job)
+            if timeout is not None and timeout <= 0:
+                self._wait_for_first_step(job)
             if wait_in_slices(is_over, timeout):
                 return job.future.result()
         except concurrent.futures.CancelledError:
@@ -280,6 +290,15 @@ class Background:
         except RuntimeError:  # another thread has closed it meanwhile, and the loop with it
             job.cancel()
             raise self._closed() from None
+
+    def _wait_for_first_step(self, job: _Job[_T]) -> None:
+        """Wait until the loop has run a job up to the point where it waits, if it does."""
+        has_run = threading.Event()
+        with contextlib.suppress(RuntimeError):  # the loop may be closed: the job has failed then
+            # Three turns later: its task begins in the first, ends in the second, and is known to have ended.
+            job.loop.call_soon_threadsafe(_after_turns, job.loop, 3, has_run.set)
+        while not has_run.wait(_SLICE_SECONDS) and not job.future.done():
+            pass
 
     def _job(self, work: Coroutine[Any, Any, _T]) -> _Job[_T]:
         try:

@@ -365,7 +365,27 @@ def test_an_iteration_that_was_left_goes_on_where_it_was() -> None:
     scene(act)
 
 
-def test_more_is_requested_in_the_step_that_buffers_many_records() -> None:
+def test_a_poll_within_a_poll_leaves_the_outer_one_polling(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(world: World, consumer: Consumer[Any, Any]) -> None:
+        polling, engine = consumer._core._polling, consumer._core.engine
+        inner, outer = [None, None, 1], [None, None, 2]
+        during: list[bool] = []
+
+        async def wait_for_wake(seconds: float) -> None:
+            if not during:
+                during.append(True)
+                assert await polling.wait_for(lambda: inner.pop(0), 60.0) == 1
+                during.append(engine.is_polling)
+
+        monkeypatch.setattr(polling._caller, "wait_for_wake", wait_for_wake)
+        assert await polling.wait_for(lambda: outer.pop(0), 60.0) == 2
+        assert during == [True, True]
+        assert not engine.is_polling
+
+    scene(act)
+
+
+def test_more_is_requested_in_the_step_that_buffers_many_records(monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(world: World, consumer: Consumer[Any, Any]) -> None:
         world.log = [(0, [bytes(10_000)] * 10)]
         engine = consumer._core.engine
@@ -376,7 +396,7 @@ def test_more_is_requested_in_the_step_that_buffers_many_records() -> None:
             requested.append((fetched.outcome.bytes, engine.fetch_planner.sessions[1].sent[T0].offset))
             return fetched
 
-        engine._buffer_records = buffer_records  # type: ignore[method-assign]
+        monkeypatch.setattr(engine, "_buffer_records", buffer_records)
         await consumer.assign([T0])
         assert len(await values(consumer, 10)) == 10
         assert [offset for size, offset in requested if size] == [10]
@@ -385,7 +405,9 @@ def test_more_is_requested_in_the_step_that_buffers_many_records() -> None:
     assert [one.topics[0].partitions[0].fetch_offset for one in world.fetches(1) if one.topics][:2] == [0, 10]
 
 
-def test_a_closed_consumer_leaves_no_request_that_was_sent_just_before() -> None:
+def test_a_closed_consumer_leaves_no_request_that_was_sent_just_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     errors: list[dict[str, Any]] = []
 
     async def act(world: World, consumer: Consumer[Any, Any]) -> None:
@@ -404,7 +426,7 @@ def test_a_closed_consumer_leaves_no_request_that_was_sent_just_before() -> None
             asyncio.get_running_loop().call_soon(cancel)  # before the task gets the response
             return buffered(*arguments)
 
-        engine._buffer_records = buffer_records  # type: ignore[method-assign]
+        monkeypatch.setattr(engine, "_buffer_records", buffer_records)
         await consumer.assign([T0])
         await closed.wait()
         await asyncio.sleep(0)

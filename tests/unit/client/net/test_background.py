@@ -39,20 +39,40 @@ def test_a_coroutine_runs_in_the_thread_and_its_result_and_errors_come_back() ->
         background.stop()
 
 
+def test_work_that_need_not_wait_is_done_without_time() -> None:
+    background = Background("test")
+
+    async def waits() -> None:
+        await asyncio.Event().wait()
+
+    try:
+        for _ in range(100):
+            assert background.run(answer(), timeout=0) == 42
+            with pytest.raises(TimedOut):
+                background.run(waits(), timeout=0)
+    finally:
+        background.stop()
+
+
 def test_a_signal_wakes_the_next_wait_once_however_often_it_is_set() -> None:
     signal = Signal()
-    waited: list[None] = []
+    waited: list[str] = []
+
+    def wait() -> None:
+        signal.wait(60)
+        waited.append("woken")
+
     signal.set()
     signal.set()
     signal.wait(60)  # returns at once
     signal.set()
     signal.clear()
-    waiting = threading.Thread(target=lambda: waited.append(signal.wait(60)))
+    waiting = threading.Thread(target=wait)
     waiting.start()
     assert waited == []
     signal.set()
     waiting.join(60)
-    assert waited == [None]
+    assert waited == ["woken"]
 
 
 def test_a_wait_that_takes_too_long_ends_and_cancels_the_work() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -20,6 +20,7 @@ from ottla.coordinator.slices import Job, Slices
 from ottla.coordinator.timers import Decision, Timers
 from ottla.rare_paths import ON_PURPOSE, rarely
 from ottla.records.batch import Codec
+from ottla.records.builder import BatchBuilder
 from ottla.records.record import Record as LogRecord
 from ottla.records.record import build_batch
 from ottla.records.validate import Origin
@@ -36,6 +37,7 @@ from ottla.wire.errors import (
 if TYPE_CHECKING:
     from ottla.controller.image import ClusterImage
     from ottla.controller.image_delta import ImageDelta
+    from ottla.coordinator.encoded_record import EncodedRecord
     from ottla.log.log import Appended, Log
     from ottla.log.producer_state import VerificationGuard
     from ottla.ports import Clock
@@ -48,6 +50,7 @@ TIMER_RETRY_MS = 500
 
 _RECORD_OVERHEAD_BYTES = 32  # more than the framing of one record
 _BATCH_OVERHEAD_BYTES = 61
+_BATCH_ROOM_BYTES = 1 << 20
 
 
 class HostedPartition(Protocol):
@@ -139,7 +142,7 @@ class ActiveShard(Generic[S]):
         self._timers = Timers(self._loop, self._decide_for_timer)
         self._jobs: dict[Hashable, Job[Any]] = {}
         self._turn = _Turn()
-        self._batch: list[LogRecord] = []
+        self._batch: BatchBuilder | None = None  # the records of this turn
         self._batch_bytes = _BATCH_OVERHEAD_BYTES
         self._uncommitted: deque[_Turn] = deque()
         self._watcher = self._on_growth
@@ -183,7 +186,7 @@ class ActiveShard(Generic[S]):
                 self._timers.stop(timer.key)
         for task in result.tasks:
             self._start_task(task)
-        if self._batch:
+        if self._batch is not None:
             turn = self._turn
         elif self._uncommitted:
             turn = self._open_turn()
@@ -239,7 +242,7 @@ class ActiveShard(Generic[S]):
         """Replay records and add them to the batch of this turn."""
         log = self._writable_log()
         now_ms = self._clock.now_ms()
-        stored: list[LogRecord] = []
+        encoded: list[tuple[bytes, bytes | None]] = []
         size, most = 0, log.config.max_message_bytes
         for record in records:
             key, value = encode(record)
@@ -249,16 +252,67 @@ class ActiveShard(Generic[S]):
                     f"The operation needs at least {size} bytes of records, which exceeds the limit of "
                     f"{most} for {self._name}."
                 )
-            stored.append(LogRecord(0, now_ms, key, value, ()))
+            encoded.append((key, value))
         if self._batch_bytes + size > most:
             self._flush_before_more()
-        if not self._batch:
-            self._loop.call_soon(self.flush)
-        self._batch += stored
-        self._batch_bytes += size
+        batch = self._open_batch(size, most)
+        for key, value in encoded:
+            batch.append_packed(now_ms, key, value, 0, None)
         with self._closing_if_not_replayed():
             for record in records:
                 self.shard.replay(record)
+
+    def add_encoded(
+        self,
+        records: Sequence[EncodedRecord],
+        size: int,
+        now_ms: int,
+        timer: StartTimer | None,
+        pending: PendingResponse,
+        response: object,
+    ) -> bool:
+        """Carry out a decision that only has encoded records of this many bytes, a response and a timer.
+
+        It does the same as `carry_out`. False: something speaks against it, and nothing has happened.
+        """
+        partition = self.partition
+        log = partition.log
+        if (
+            not self.is_open
+            or log is None
+            or not partition.is_leader
+            or len(partition.isr) < partition.min_insync_replicas
+        ):
+            return False
+        size += len(records) * _RECORD_OVERHEAD_BYTES
+        most = log.config.max_message_bytes
+        if self._batch_bytes + size > most:
+            return False
+        append = self._open_batch(size, most).append_packed
+        replay = self.shard.replay
+        for record in records:
+            append(now_ms, record.key_bytes, record.value_bytes, 0, None)
+        try:
+            for record in records:
+                replay(record)
+        except Exception as error:  # noqa: BLE001  it is logged
+            pending.fail(_retriable(self._not_replayed(error)))
+            return True
+        if timer is not None:
+            self._timers.start(timer.key, timer.delay_ms, timer.decision)
+        self._turn.responses.append((pending, response))
+        return True
+
+    def _open_batch(self, size: int, most: int) -> BatchBuilder:
+        """The batch of this turn, which gets `size` more bytes."""
+        batch = self._batch
+        if batch is None:
+            self._loop.call_soon(self.flush)
+            # This class keeps to the limit: the builder's own may only be larger, for all that it estimates.
+            limit = 2 * max(size, min(most, _BATCH_ROOM_BYTES)) + _BATCH_OVERHEAD_BYTES
+            batch = self._batch = BatchBuilder(codec=self._codec, batch_size=limit)
+        self._batch_bytes += size
+        return batch
 
     @contextmanager
     def _closing_if_not_replayed(self) -> Iterator[None]:
@@ -266,10 +320,13 @@ class ActiveShard(Generic[S]):
         try:
             yield
         except Exception as error:
-            logger.exception("%s failed to replay its own records", self._name)
-            failure = UnknownServerError(f"{type(error).__name__}: {error}")
-            self._fail(failure)
-            raise failure from error
+            raise self._not_replayed(error) from error
+
+    def _not_replayed(self, error: Exception) -> KafkaError:
+        logger.error("%s failed to replay its own records", self._name, exc_info=error)
+        failure = UnknownServerError(f"{type(error).__name__}: {error}")
+        self._fail(failure)
+        return failure
 
     def _flush_before_more(self) -> None:
         """Append the records so far. NotEnoughReplicas: that failed, and closed the shard."""
@@ -279,13 +336,14 @@ class ActiveShard(Generic[S]):
 
     def flush(self) -> None:
         """Append the records of this turn."""
-        if not self._batch or not self.is_open:
+        builder = self._batch
+        if builder is None or not self.is_open:
             return
-        records, self._batch = self._batch, []
+        self._batch = None
         turn, self._turn = self._turn, _Turn()
         self._batch_bytes = _BATCH_OVERHEAD_BYTES
         self._uncommitted.append(turn)  # before the append: if it fails, so must these responses
-        batch = build_batch(records, codec=self._codec)
+        batch = builder.build()
         try:
             if rarely("a coordinator cannot write"):
                 raise NotEnoughReplicas(f"{self._name}: {ON_PURPOSE}.")
@@ -454,7 +512,7 @@ class ActiveShard(Generic[S]):
             self._time_limit.cancel()
         waiting = [*self._uncommitted, self._turn]
         self._uncommitted.clear()
-        self._batch.clear()
+        self._batch = None
         for turn in waiting:
             for pending, _response in turn.responses:
                 self._attempt(pending.fail, error)

@@ -153,6 +153,11 @@ class Coordinator(Generic[S]):
             raise CoordinatorLoadInProgress(f"{self.topic}-{index} is still loading; retry.")
         return led.active
 
+    def loaded_one(self, index: int) -> ActiveShard[S] | None:
+        """The shard, if it is loaded."""
+        led = self._led.get(index)
+        return None if led is None else led.active
+
     def loaded(self) -> list[ActiveShard[S]]:
         return [led.active for led in self._led.values() if led.active is not None]
 

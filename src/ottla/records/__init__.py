@@ -2,8 +2,8 @@
 
 The per-record loops are in the modules listed in `COMPILED`, which the install compiles if it can:
 `kernel.py`, `keys.py` for compaction, `builder.py` and `reader.py` for clients, and the modules on top of
-them. So is the way of a small produce request through a node. `KERNEL` says which form runs;
-OTTLA_KERNEL=python in the environment forces the plain one.
+them. So are the ways of a small produce request and of a small commit of offsets through a node. `KERNEL`
+says which form runs; OTTLA_KERNEL=python in the environment forces the plain one.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ COMPILED = (
     "ottla.records.plain_batch",
     "ottla.records.reader",
     "ottla.records.rows",
+    "ottla.server.handlers.offset_commit_fast_path",
     "ottla.server.handlers.produce_fast_path",
     "ottla.server.replicas.plain_append",
 )

@@ -96,6 +96,9 @@ AMPLIFYING = frozenset((9, 15, 16, 29, 32, 35, 46, 48, 50, 61, 65, 66, 69, 74, 7
 REFUSING = frozenset((19, 20, 33, 37, 43, 44, 45, 49, 51, 57, 64))
 """The APIs whose handlers raise the errors of the controller, and whose modules have a `refuse`."""
 
+TAKING = frozenset((8,))
+"""The APIs whose modules have a fast path for responses that come later, `takes`."""
+
 
 def _imported_on_first_use(module: str, attribute: str = "handle") -> Callable[..., Any]:
     function: Callable[..., Any] | None = None
@@ -121,6 +124,7 @@ HANDLERS: list[Api] = [
         forwarding=FORWARDING.get(key, Forwarding.NONE),
         amplifies=key in AMPLIFYING,
         refuse=_imported_on_first_use(module, "refuse") if key in REFUSING else None,
+        takes=_imported_on_first_use(module, "takes") if key in TAKING else None,
     )
     for key, module in LATER.items()
 ]

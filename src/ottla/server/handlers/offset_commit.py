@@ -12,6 +12,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.server.coordinators.groups import caller_of
+from ottla.server.handlers.offset_commit_fast_path import CommitExpress
 from ottla.server.handlers.offset_common import (
     check_commit_bytes,
     commit_bytes,
@@ -20,7 +21,7 @@ from ottla.server.handlers.offset_common import (
     rejoined,
     split,
 )
-from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.dispatch import Api, RequestContext, Takes
 from ottla.server.net.long_requests import Steps
 from ottla.server.parts import HasGroups, HasImage
 from ottla.wire.error_codes import ErrorCode
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ottla.controller.image import ClusterImage
     from ottla.coordinator.groups.shard import GroupShard
     from ottla.coordinator.result import Result
+    from ottla.server.broker import Broker
     from ottla.server.coordinators.requests import CoordinatorRequest
     from ottla.waiting.pending_response import PendingResponse
     from ottla.wire.errors import KafkaError
@@ -130,4 +132,8 @@ def _name_of(topic: _Topic) -> str:
     return topic.name
 
 
-API = Api(KEY, handle)
+def takes(broker: Broker) -> Takes:
+    return CommitExpress(broker).take
+
+
+API = Api(KEY, handle, takes=takes)

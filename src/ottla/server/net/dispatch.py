@@ -80,6 +80,13 @@ class NoExpress:
         return None
 
 
+class Takes(Protocol):
+    """A fast path for requests whose response comes later. If it returns False, nothing has happened."""
+
+    def __call__(self, connection: Connection, frame: memoryview) -> bool:
+        """Whether the request was taken: then it has put its response in the connection's queue."""
+
+
 @dataclass(frozen=True, slots=True)
 class Api:
     """One API as its handler module declares it.
@@ -87,7 +94,8 @@ class Api:
     `handle(parts, request, context)` returns the response; a `PendingResponse` or a coroutine for one that
     comes later; a generator that returns one of these, and runs in slices; or None if the protocol has no
     response. `handle_at_controller`: on controller listeners the key belongs to another request.
-    `express(broker)` returns the fast path of the one API that has one. `amplifies`: a small request may have
+    `express(broker)` returns the fast path of the one API that has one, and `takes(broker)` one for responses
+    that come later, of any API. `amplifies`: a small request may have
     a large response, and is read-only (`response_memory.py`). `refuse(request, error, version)` returns the
     response for a KafkaError that `handle` raises. `answer_unsupported`: the response, in version 0, to a
     request of an unsupported version; without it the connection is closed.
@@ -96,6 +104,7 @@ class Api:
     key: int
     handle: Handle
     express: Callable[[Broker], Express] | None = None
+    takes: Callable[[Broker], Takes] | None = None
     forwarding: Forwarding = Forwarding.NONE
     handle_at_controller: Handle | None = None
     amplifies: bool = False
@@ -131,6 +140,7 @@ class _Route:
         "prefix",
         "request",
         "response",
+        "takes",
         "version",
     )
 
@@ -138,6 +148,7 @@ class _Route:
         entry = apis.API_BY_KEY[key]
         self.handle = handle
         self.amplifies = False
+        self.takes: Takes | None = None
         self.has_flexible_header = apis.request_header_version(key, version) >= 2
         self.request, self.version = entry.request_class(), version
         self.decode = codec.decoder(self.request, version)
@@ -278,6 +289,7 @@ class Dispatcher:
         self._routes: dict[int, _Route] = {}
         self._handlers: dict[int, Handler] = {}
         self.express: Express = NoExpress()
+        self._takes: dict[int, Callable[[Broker], Takes]] = {}
         self._forwarding: dict[int, Forwarding] = {}
         self._unsupported_answers = {
             api.key: api.answer_unsupported for api in handlers if api.answer_unsupported is not None
@@ -291,6 +303,8 @@ class Dispatcher:
                 self._handlers[api.key] = Handler(handle, api.refuse)
                 if api.express is not None:
                     self.express = api.express(broker)
+                if api.takes is not None:
+                    self._takes[api.key] = api.takes
                 if api.forwarding is not Forwarding.NONE:
                     self._forwarding[api.key] = api.forwarding
 
@@ -311,6 +325,8 @@ class Dispatcher:
                 route = self._make_route(connection, key, version, correlation_id)
                 if route is None:
                     return None
+            if route.takes is not None and route.takes(connection, frame):
+                return None
             if route.amplifies and not connection.begin_alone(frame):
                 return True
             client_id, position = frames.read_client_id(frame, route.has_flexible_header)
@@ -395,6 +411,8 @@ class Dispatcher:
         """The route of an API version that this node answers itself."""
         route = _Route(self._handlers[key].direct, key, version)
         route.amplifies = key in self._amplifying
+        if (takes := self._takes.get(key)) is not None:
+            route.takes = takes(self._broker)
         return route
 
     def _make_route(

@@ -9,13 +9,14 @@ import sys
 from pathlib import Path
 
 from ottla.server import handlers
-from ottla.server.handlers import HANDLERS, LATER, REFUSING
+from ottla.server.handlers import HANDLERS, LATER, REFUSING, TAKING
 
 _HELPERS = {
     "__init__",
     "auto_create",
     "common",
     "log_levels",
+    "offset_commit_fast_path",
     "offset_common",
     "produce_fast_path",
     "produce_transactional",
@@ -34,6 +35,7 @@ def test_every_module_of_an_api_is_in_the_table_under_its_key() -> None:
         api = importlib.import_module(f"ottla.server.handlers.{name}").API
         assert api.key == key
         assert (api.refuse is not None) == (key in REFUSING)
+        assert (api.takes is not None) == (key in TAKING)
 
 
 def test_every_handler_declares_which_parts_of_a_node_it_needs() -> None:

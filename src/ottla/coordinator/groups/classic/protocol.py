@@ -18,7 +18,7 @@ from ottla.coordinator.groups.classic.member import ClassicMember, HeldJoin, Pro
 from ottla.coordinator.groups.classic.rebalance import NEW_MEMBER_TIMEOUT_MS, Home, Rebalances, timer_keys
 from ottla.coordinator.groups.classic.responses import join_refused, joined, sync_refused, synced
 from ottla.coordinator.groups.group import GroupType
-from ottla.coordinator.result import HELD, Caller, Result, StopTimer
+from ottla.coordinator.result import HELD, Caller, Result, StartTimer, StopTimer
 from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import ErrorCode, IllegalGeneration, KafkaError, UnknownMemberId
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -438,9 +438,9 @@ class ClassicProtocol:
 
     # For the consumer protocol, and the deletion of groups
 
-    def keep_session(self, group: ClassicGroup, member_id: str, result: Result[object]) -> None:
-        """The member is alive: it sent another request than a heartbeat."""
-        self._rebalances.start_session(group, group.members[member_id], result)
+    def session_of(self, group: ClassicGroup, member_id: str) -> StartTimer:
+        """The timer to restart when the member has sent another request than a heartbeat."""
+        return self._rebalances.session_of(group, group.members[member_id])
 
     def start_sessions(self, group: ClassicGroup, result: Result[object]) -> None:
         for member in group.members.values():

@@ -56,10 +56,13 @@ class Rebalances:
 
     def start_session(self, group: ClassicGroup, member: ClassicMember, result: Result[object]) -> None:
         """The member is alive: its next request is due within its session timeout."""
+        result.timers.append(self.session_of(group, member))
+
+    def session_of(self, group: ClassicGroup, member: ClassicMember) -> StartTimer:
         timer = member.session_timer
         if timer is None or timer.delay_ms != member.session_timeout_ms:
             timer = member.session_timer = self.session_timer(group.id, member.id, member.session_timeout_ms)
-        result.timers.append(timer)
+        return timer
 
     def session_timer(self, group_id: str, member_id: str, delay_ms: int) -> StartTimer:
         decision = partial(self._session_expired, group_id, member_id)

@@ -23,7 +23,7 @@ from ottla.coordinator.groups.offsets.records import (
     value_bytes,
 )
 from ottla.coordinator.groups.offsets.store import OffsetStore, Partitions
-from ottla.coordinator.result import Caller, Record, Result, TransactionalWrite
+from ottla.coordinator.result import Caller, Record, Result, StartTimer, TransactionalWrite
 from ottla.wire.error_codes import ErrorCode
 from ottla.wire.errors import GroupIdNotFound, IllegalGeneration, StaleMemberEpoch
 from ottla.wire.messages.group_records import (
@@ -74,8 +74,16 @@ class Offsets:
     def commit(self, request: OffsetCommitRequest, caller: Caller) -> Result[OffsetCommitResponse]:
         """Commit the offsets of partitions that exist. Topics come with name and id."""
         result: Result[OffsetCommitResponse] = Result()
-        check = self._check_commit(request, caller, result)
         group_id = request.group_id
+        check, session = self.admit(
+            group_id,
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id_or_member_epoch,
+            caller.version,
+        )
+        if session is not None:
+            result.timers.append(session)
         now_ms = self._shard.clock.now_ms()
         expire_timestamp = NO_EXPIRY
         if request.retention_time_ms != RETENTION_OF_THE_NODE:
@@ -112,29 +120,24 @@ class Offsets:
         result.response = OffsetCommitResponse(topics=topics)
         return result
 
-    def _check_commit(
-        self, request: OffsetCommitRequest, caller: Caller, result: Result[OffsetCommitResponse]
-    ) -> CommitCheck | None:
-        epoch = request.generation_id_or_member_epoch
-        group = self._shard.groups.get(request.group_id)
+    def admit(
+        self, group_id: str, member_id: str, instance_id: str | None, epoch: int, version: int
+    ) -> tuple[CommitCheck | None, StartTimer | None]:
+        """The check of each partition, and the timer to restart, since a member that commits is alive; or the
+        error, if this client may not commit."""
+        group = self._shard.groups.get(group_id)
         if group is None:
             if epoch < 0:
-                return None  # not a member: the commit creates the group
-            if caller.version >= _GROUP_NOT_FOUND_SINCE:
-                raise GroupIdNotFound(f"Group {request.group_id} not found.")
-            raise IllegalGeneration(f"Group {request.group_id} not found.")
+                return None, None  # not a member: the commit creates the group
+            if version >= _GROUP_NOT_FOUND_SINCE:
+                raise GroupIdNotFound(f"Group {group_id} not found.")
+            raise IllegalGeneration(f"Group {group_id} not found.")
         check = group.check_offset_commit(
-            request.member_id,
-            request.group_instance_id,
-            epoch,
-            is_transactional=False,
-            version=caller.version,
+            member_id, instance_id, epoch, is_transactional=False, version=version
         )
         if isinstance(group, ClassicGroup) and group.state in _STATES_WITH_SESSIONS:
-            self._shard.classic.keep_session(
-                group, request.member_id, result
-            )  # a member that commits is alive
-        return check
+            return check, self._shard.classic.session_of(group, member_id)
+        return check, None
 
     def commit_in_transaction(
         self, request: TxnOffsetCommitRequest, caller: Caller, write: TransactionalWrite

@@ -34,7 +34,10 @@ _PLAIN_TIME = Struct(">q")
 _PLAIN_TIME_AT = 15
 _PLAIN_BYTES_MIN = _PLAIN_TIME_AT + _PLAIN_TIME.size + 1
 _TOPIC_ID_FIELD = b"\1\0\x10"
+_PLAIN_START = VERSION.to_bytes(2, "big")
+_NO_METADATA = b"\1"
 _plain_bytes = _PLAIN.pack
+_time_bytes = _PLAIN_TIME.pack
 
 
 class OffsetRecord(EncodedRecord):
@@ -102,6 +105,11 @@ def value_bytes(
         topic_id=topic_id,
     )
     return bytes_of(value, VERSION if expire_timestamp == NO_EXPIRY else VERSION_WITH_EXPIRY)
+
+
+def plain_value_parts(commit_timestamp: int, topic_id: bytes) -> tuple[bytes, bytes]:
+    """Of the value of a commit without metadata: the bytes before and after offset and leader epoch."""
+    return _PLAIN_START, _NO_METADATA + _time_bytes(commit_timestamp) + _TOPIC_ID_FIELD + topic_id
 
 
 def bytes_of(value: OffsetCommitValue, version: int) -> bytes:

@@ -78,6 +78,8 @@ class HostedPartition(Protocol):
         guard: VerificationGuard | None = ...,
     ) -> Appended: ...
 
+    def append_own(self, batch: bytearray, now_ms: int) -> None: ...
+
 
 class Shard(Protocol):
     """The state of one partition, as a pure state machine."""
@@ -303,6 +305,15 @@ class ActiveShard(Generic[S]):
         self._turn.responses.append((pending, response))
         return True
 
+    def answer(self, pending: PendingResponse, response: object) -> None:
+        """Carry out a decision that only has a response."""
+        if self._batch is not None:
+            self._turn.responses.append((pending, response))
+        elif self._uncommitted:
+            self._open_turn().responses.append((pending, response))
+        else:
+            pending.complete(response)
+
     def _open_batch(self, size: int, most: int) -> BatchBuilder:
         """The batch of this turn, which gets `size` more bytes."""
         batch = self._batch
@@ -347,7 +358,10 @@ class ActiveShard(Generic[S]):
         try:
             if rarely("a coordinator cannot write"):
                 raise NotEnoughReplicas(f"{self._name}: {ON_PURPOSE}.")
-            self._append(batch)
+            try:
+                self.partition.append_own(batch, self._clock.now_ms())
+            except OSError as error:
+                raise KafkaStorageError(str(error)) from error
             if rarely("a coordinator does not know whether it has written"):
                 raise KafkaStorageError(f"{self._name}: {ON_PURPOSE}.")
         except KafkaError as error:
@@ -368,7 +382,17 @@ class ActiveShard(Generic[S]):
             base_sequence=0,  # without meaning; Kafka writes it, and DescribeProducers shows it
             transactional=True,
         )
-        self._append(batch, transaction_version=write.transaction_version, guard=write.guard)
+        try:
+            self.partition.append(
+                memoryview(batch),
+                acks=-1,
+                now_ms=now_ms,
+                origin=Origin.COORDINATOR,
+                transaction_version=write.transaction_version,
+                guard=write.guard,
+            )
+        except OSError as error:
+            raise KafkaStorageError(str(error)) from error
         turn = _Turn()
         self._uncommitted.append(turn)
         with self._closing_if_not_replayed():
@@ -404,14 +428,6 @@ class ActiveShard(Generic[S]):
             )
         return log
 
-    def _append(self, batch: bytearray, **options: Any) -> None:
-        try:
-            self.partition.append(
-                memoryview(batch), acks=-1, now_ms=self._clock.now_ms(), origin=Origin.COORDINATOR, **options
-            )
-        except OSError as error:
-            raise KafkaStorageError(str(error)) from error
-
     # Commitment
 
     def _wait_for_commit(self, turn: _Turn, *, release: bool = True) -> None:
@@ -436,7 +452,10 @@ class ActiveShard(Generic[S]):
         while waiting and log is not None and 0 <= waiting[0].end_offset <= log.high_watermark:
             turn = waiting.popleft()
             for pending, response in turn.responses:
-                self._attempt(pending.complete, response)
+                try:
+                    pending.complete(response)
+                except Exception:  # noqa: BLE001  likewise
+                    self._note_failure()
             for effect in turn.effects:
                 self._attempt(self._run_effect, self.partition.index, effect)
         if waiting and self.is_open:
@@ -452,8 +471,11 @@ class ActiveShard(Generic[S]):
         """Complete a response or run an effect. If that fails, no other of the shard may be lost with it."""
         try:
             action(*arguments)
-        except Exception:
-            logger.exception("Unexpected error in a response or an effect of %s", self._name)
+        except Exception:  # noqa: BLE001  it is logged
+            self._note_failure()
+
+    def _note_failure(self) -> None:
+        logger.exception("Unexpected error in a response or an effect of %s", self._name)
 
     def _on_time_limit(self) -> None:
         """The replicas are slow: fail the responses that have waited long enough. The records stay."""

@@ -30,14 +30,14 @@ class Record:
     version: int = 0  # of the value
 
 
-class _Held:
+class Held:
     __slots__ = ()
 
     def __repr__(self) -> str:
         return "HELD"
 
 
-HELD: Final = _Held()
+HELD: Final = Held()
 """The response of a decision that keeps the `PendingResponse`: a later result completes it."""
 
 
@@ -84,7 +84,7 @@ class TransactionalWrite:
 class Result(Generic[_R]):
     """A decision. The log gets the records of one result in one batch: all of them or none."""
 
-    response: _R | _Held | None = None
+    response: _R | Held | None = None
     records: list[Record] = field(default_factory=list)
     late_responses: list[tuple[PendingResponse, object]] = field(default_factory=list)
     timers: list[StartTimer | StopTimer] = field(default_factory=list)

@@ -25,6 +25,7 @@ COMPILED = (
     "ottla.records.plain_batch",
     "ottla.records.reader",
     "ottla.records.rows",
+    "ottla.server.handlers.classic_fast_path",
     "ottla.server.handlers.offset_commit_fast_path",
     "ottla.server.handlers.produce_fast_path",
     "ottla.server.replicas.plain_append",

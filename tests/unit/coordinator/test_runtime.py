@@ -463,7 +463,7 @@ def test_what_the_log_did_not_take_is_forgotten(tmp_path: Path, monkeypatch: pyt
         world = open_world(tmp_path)
         world.add("a")
         await asyncio.sleep(0)
-        monkeypatch.setattr(Log, "append", _no_space)
+        monkeypatch.setattr(Partition, "append_own", _no_space)
         world.ask(lambda shard, pending: shard.hold(pending))
         world.add("a")
         await asyncio.sleep(0)
@@ -521,7 +521,7 @@ def test_too_few_replicas_are_a_warning_and_a_log_that_fails_is_an_error(
         world = open_world(tmp_path)
         world.add("a")
         with monkeypatch.context() as patch:
-            patch.setattr(Partition, "append", refuse)
+            patch.setattr(Partition, "append_own", refuse)
             await asyncio.sleep(0)
         assert world.answers == [error]
         await world.until(lambda: bool(world.coordinator.loaded()))
@@ -559,13 +559,13 @@ def test_a_request_fails_if_the_records_before_it_cannot_be_written(
     async def main() -> None:
         monkeypatch.setattr("ottla.coordinator.runtime.RELOAD_DELAY_S", 0)
         world = open_world(tmp_path, limit=150)
-        append = Partition.append
+        append = Partition.append_own
 
         def fail_once(*arguments: Any, **options: Any) -> Any:
-            monkeypatch.setattr(Partition, "append", append)
+            monkeypatch.setattr(Partition, "append_own", append)
             _no_space()
 
-        monkeypatch.setattr(Partition, "append", fail_once)
+        monkeypatch.setattr(Partition, "append_own", fail_once)
         world.add("a")
         fired: list[str] = []
         timer = StartTimer("t", 0, lambda: fired.append("timer") or Result())  # type: ignore[func-returns-value]

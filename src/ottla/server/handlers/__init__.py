@@ -96,7 +96,7 @@ AMPLIFYING = frozenset((9, 15, 16, 29, 32, 35, 46, 48, 50, 61, 65, 66, 69, 74, 7
 REFUSING = frozenset((19, 20, 33, 37, 43, 44, 45, 49, 51, 57, 64))
 """The APIs whose handlers raise the errors of the controller, and whose modules have a `refuse`."""
 
-TAKING = frozenset((8,))
+TAKING = frozenset((8, 11, 14))
 """The APIs whose modules have a fast path for responses that come later, `takes`."""
 
 

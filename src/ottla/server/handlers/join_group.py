@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.coordinator.groups.classic.responses import join_refused
 from ottla.server.coordinators.groups import caller_of
-from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.handlers.classic_fast_path import JoinExpress
+from ottla.server.net.dispatch import Api, RequestContext, Takes
 from ottla.server.parts import HasConfig, HasGroups
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 if TYPE_CHECKING:
+    from ottla.server.broker import Broker
     from ottla.waiting.pending_response import PendingResponse
 
 KEY = 11
@@ -50,4 +52,8 @@ def handle(
     )
 
 
-API = Api(KEY, handle)
+def takes(broker: Broker) -> Takes:
+    return JoinExpress(broker).take
+
+
+API = Api(KEY, handle, takes=takes)

@@ -21,6 +21,7 @@ from ottla.coordinator.groups.offsets.records import (
 )
 from ottla.coordinator.runtime import client_error
 from ottla.server.handlers.offset_common import PARTITIONS_PER_DECISION
+from ottla.server.net.connection import AS_IT_IS
 from ottla.waiting.pending_response import PendingResponse
 from ottla.wire import codec
 from ottla.wire.errors import KafkaError
@@ -44,8 +45,6 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from ottla.log.file_slice import FileSlice
-    from ottla.ports import Buffer
     from ottla.server.broker import Broker
     from ottla.server.net.connection import Connection
 
@@ -196,7 +195,7 @@ class CommitExpress:
         pending = PendingResponse(partial(_failed, frame_out, version))
         if not active.add_encoded(records, record_bytes, now_ms, session, pending, frame_out):
             return False
-        connection.answer_later(pending, _parts)
+        connection.answer_later(pending, AS_IT_IS)
         return True
 
 
@@ -204,10 +203,6 @@ def _piece(raw: Bytes, start: int, end: int) -> bytes:
     if cython.compiled:
         return PyBytes_FromStringAndSize(cython.cast("const char *", raw) + start, end - start)  # type: ignore[no-any-return]
     return bytes(raw[start:end])
-
-
-def _parts(response: Any) -> list[Buffer | FileSlice]:
-    return [response]
 
 
 def _failed(answer: bytes, version: int, error: KafkaError) -> bytes:

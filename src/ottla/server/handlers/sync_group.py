@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.groups.classic.responses import sync_refused
 from ottla.server.coordinators.groups import caller_of
-from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.handlers.classic_fast_path import SyncExpress
+from ottla.server.net.dispatch import Api, RequestContext, Takes
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
+    from ottla.server.broker import Broker
     from ottla.server.parts import HasGroups
     from ottla.waiting.pending_response import PendingResponse
 
@@ -39,4 +41,8 @@ def handle(
     )
 
 
-API = Api(KEY, handle)
+def takes(broker: Broker) -> Takes:
+    return SyncExpress(broker).take
+
+
+API = Api(KEY, handle, takes=takes)

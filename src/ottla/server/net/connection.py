@@ -58,6 +58,23 @@ class Encoded(Protocol):
     def __call__(self, response: Any) -> list[Buffer | FileSlice]: ...
 
 
+class WholeFrame:
+    """An `Encoded` whose responses are one small frame each, with its size."""
+
+    __slots__ = ()
+
+    def frame(self, response: Any) -> bytes:
+        """This one: for a response that is a frame already."""
+        frame: bytes = response
+        return frame
+
+    def __call__(self, response: Any) -> list[Buffer | FileSlice]:
+        return [self.frame(response)]
+
+
+AS_IT_IS = WholeFrame()
+
+
 class Connection(asyncio.BufferedProtocol):
     """The server side of one connection."""
 
@@ -548,8 +565,21 @@ class Connection(asyncio.BufferedProtocol):
 
     def _flush_soon(self) -> None:
         """One step may complete many responses (a new high watermark does): send them in one write."""
-        if len(self._queue) == 1:
-            self._flush()
+        queue = self._queue
+        if len(queue) == 1:
+            answer, encode = queue[0]
+            if (
+                isinstance(encode, WholeFrame)
+                and answer.response is not None
+                and self._corked is None
+                and not (self._parts or self._is_write_paused or self.is_closed or self._is_read_paused)
+                and self._lone is None
+            ):
+                frame = encode.frame(answer.response)
+                queue.popleft()
+                self.transport.write(frame)
+            else:
+                self._flush()
         elif not self._is_flush_due:
             self._is_flush_due = True
             asyncio.get_running_loop().call_soon(self._flush)

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from ottla.controller.topic_names import is_internal
 from ottla.log.config import FLUSH_MESSAGES_NEVER
 from ottla.log.log import Appended, CheckedBatch, Log
+from ottla.log.plain_append import append_to_log
 from ottla.log.producer_state import VerificationGuard
+from ottla.records.plain_batch import NOT_PLAIN
 from ottla.records.validate import Origin
 from ottla.replication.leader import AcceptedChange, Leadership, Proposal
 from ottla.server.parts import HasBackground, HasDirectories, HasImage, HasPartitions
@@ -132,10 +134,7 @@ class Partition:
         """Append as the leader. If `log.is_flush_due`, the caller flushes; then it calls `advance`."""
         log = self.leader_log()
         if acks == -1 and len(self.isr) < self.min_insync_replicas:
-            raise NotEnoughReplicas(
-                f"{self.topic}-{self.index} has {len(self.isr)} in-sync replicas "
-                f"and needs {self.min_insync_replicas}."
-            )
+            self._refuse_without_replicas()
         appended = log.append(
             records,
             leader_epoch=self.leader_epoch,
@@ -150,6 +149,26 @@ class Partition:
         if self.appends.watchers:
             self.appends.notify()
         return appended
+
+    def append_own(self, batch: bytearray, now_ms: int) -> None:
+        """Append a batch of this node's coordinator, with acks=all, as `append` does."""
+        log = self.leader_log()
+        if len(self.isr) < self.min_insync_replicas:
+            self._refuse_without_replicas()
+        if append_to_log(log, memoryview(batch), 0, len(batch), self.leader_epoch, now_ms) == NOT_PLAIN:
+            log.append(
+                memoryview(batch), leader_epoch=self.leader_epoch, origin=Origin.COORDINATOR, now_ms=now_ms
+            )
+        if not log.is_flush_due:
+            self.advance(log.log_end_offset)
+        if self.appends.watchers:
+            self.appends.notify()
+
+    def _refuse_without_replicas(self) -> NoReturn:
+        raise NotEnoughReplicas(
+            f"{self.topic}-{self.index} has {len(self.isr)} in-sync replicas "
+            f"and needs {self.min_insync_replicas}."
+        )
 
     def acknowledges_at_once(self, acks: int) -> bool:
         """Whether a client's append with these acks (1 or -1) needs neither another replica nor a flush."""

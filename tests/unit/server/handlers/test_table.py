@@ -14,6 +14,7 @@ from ottla.server.handlers import HANDLERS, LATER, REFUSING, TAKING
 _HELPERS = {
     "__init__",
     "auto_create",
+    "classic_fast_path",
     "common",
     "log_levels",
     "offset_commit_fast_path",

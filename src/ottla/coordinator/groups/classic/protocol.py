@@ -18,7 +18,7 @@ from ottla.coordinator.groups.classic.member import ClassicMember, HeldJoin, Pro
 from ottla.coordinator.groups.classic.rebalance import NEW_MEMBER_TIMEOUT_MS, Home, Rebalances, timer_keys
 from ottla.coordinator.groups.classic.responses import join_refused, joined, sync_refused, synced
 from ottla.coordinator.groups.group import GroupType
-from ottla.coordinator.result import HELD, Caller, Result, StartTimer, StopTimer
+from ottla.coordinator.result import HELD, Caller, Held, Result, StartTimer, StopTimer
 from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import ErrorCode, IllegalGeneration, KafkaError, UnknownMemberId
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -116,6 +116,41 @@ class ClassicProtocol:
             result.timers.append(self._rebalances.session_timer(group.id, new_id, request.session_timeout_ms))
             return result
         return self._join_new(group, request, protocols, new_id, caller, pending)
+
+    def rejoin(
+        self,
+        group_id: str,
+        member_id: str,
+        protocol_type: str,
+        protocols: Protocols,
+        session_timeout_ms: int,
+        rebalance_timeout_ms: int,
+        version: int,
+        pending: PendingResponse,
+    ) -> bool:
+        """`join` of a known dynamic member with the same protocols, while the group waits for others too.
+
+        False: this is another case, and nothing has happened.
+        """
+        group = self._home.groups.get(group_id)
+        if type(group) is not ClassicGroup or group.state is not ClassicState.PREPARING:
+            return False
+        member = group.members.get(member_id)
+        joined_count = group.joined_count
+        if (
+            member is None
+            or member.join is not None
+            or member.protocols != protocols
+            or member_id in group.pending_join
+            or joined_count + 1 >= len(group.members)
+            or joined_count >= self._home.settings.classic.size_max
+            or not group.supports(protocol_type, protocols)
+        ):
+            return False
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+        group.hold_join(member, HeldJoin(pending, version))
+        return True
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
         """While the group prepares, only joined members count: it may exceed a limit that was lowered."""
@@ -292,6 +327,37 @@ class ClassicProtocol:
             member.sync = pending
             result.response = HELD
         return result
+
+    def sync_plainly(
+        self,
+        group_id: str,
+        generation: int,
+        member_id: str,
+        protocol: tuple[str, str] | None,
+        pending: PendingResponse,
+    ) -> bytes | Held | None:
+        """`sync` of a dynamic member that is not the leader, and not the last one: its assignment, or HELD.
+
+        None: this is another case, and nothing has happened.
+        """
+        group = self._home.groups.get(group_id)
+        if type(group) is not ClassicGroup or group.generation != generation:
+            return None
+        member = group.members.get(member_id)
+        if (
+            member is None
+            or len(group.pending_sync) < 2
+            or (protocol is not None and protocol != (group.protocol_type, group.protocol_name))
+        ):
+            return None
+        if group.state is ClassicState.STABLE:
+            group.pending_sync.discard(member_id)
+            return member.assignment
+        if group.state is ClassicState.COMPLETING and member.sync is None and group.leader_id != member_id:
+            group.pending_sync.discard(member_id)
+            member.sync = pending
+            return HELD
+        return None
 
     def _assign(
         self,

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.coordinator.groups.classic.group import ClassicGroup, ClassicState
-from ottla.coordinator.groups.classic.responses import join_refused, joined, sync_refused
+from ottla.coordinator.groups.classic.responses import FollowerResponses, join_refused, joined, sync_refused
 from ottla.coordinator.result import Result, StartTimer, StopTimer
 from ottla.wire.errors import ErrorCode, KafkaError
 
@@ -208,10 +208,17 @@ class Rebalances:
         if group.is_empty:
             self._write_empty(group, result)
             return
+        followers: dict[int, FollowerResponses] = {}
         for member in group.members.values():
             held = group.hold_join(member, None)
             if held is not None:
-                answer = joined(group, member.id, held.version, with_members=group.leader_id == member.id)
+                version = held.version
+                if group.leader_id == member.id:
+                    answer = joined(group, member.id, version, with_members=True)
+                else:
+                    if version not in followers:
+                        followers[version] = FollowerResponses(group, version)
+                    answer = followers[version].of(member.id)
                 result.late_responses.append((held.pending, answer))
             self.start_session(group, member, result)
             member.is_new = False

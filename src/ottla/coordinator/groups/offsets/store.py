@@ -90,7 +90,10 @@ class OffsetStore:
 
     def put(self, group_id: str, topic: str, partition: int, value: bytes) -> None:
         """A commit that takes effect at once."""
-        self._partitions(group_id, topic)[partition] = value
+        try:
+            self.committed[group_id][topic][partition] = value
+        except KeyError:
+            self._partitions(group_id, topic)[partition] = value
         if self._open:
             self._overtake(group_id, topic, partition, self._pending_count)
 

@@ -50,7 +50,8 @@ TIMER_RETRY_MS = 500
 
 _RECORD_OVERHEAD_BYTES = 32  # more than the framing of one record
 _BATCH_OVERHEAD_BYTES = 61
-_BATCH_ROOM_BYTES = 1 << 20
+_BATCH_BYTES_MAX = 2 << 20
+"""More decisions than fit into this are several batches. One decision may be larger."""
 
 
 class HostedPartition(Protocol):
@@ -255,9 +256,9 @@ class ActiveShard(Generic[S]):
                     f"{most} for {self._name}."
                 )
             encoded.append((key, value))
-        if self._batch_bytes + size > most:
+        if self._batch is not None and self._batch_bytes + size > min(most, _BATCH_BYTES_MAX):
             self._flush_before_more()
-        batch = self._open_batch(size, most)
+        batch = self._open_batch(size)
         for key, value in encoded:
             batch.append_packed(now_ms, key, value, 0, None)
         with self._closing_if_not_replayed():
@@ -287,10 +288,9 @@ class ActiveShard(Generic[S]):
         ):
             return False
         size += len(records) * _RECORD_OVERHEAD_BYTES
-        most = log.config.max_message_bytes
-        if self._batch_bytes + size > most:
+        if self._batch_bytes + size > min(log.config.max_message_bytes, _BATCH_BYTES_MAX):
             return False
-        append = self._open_batch(size, most).append_packed
+        append = self._open_batch(size).append_packed
         replay = self.shard.replay
         for record in records:
             append(now_ms, record.key_bytes, record.value_bytes, 0, None)
@@ -314,13 +314,13 @@ class ActiveShard(Generic[S]):
         else:
             pending.complete(response)
 
-    def _open_batch(self, size: int, most: int) -> BatchBuilder:
+    def _open_batch(self, size: int) -> BatchBuilder:
         """The batch of this turn, which gets `size` more bytes."""
         batch = self._batch
         if batch is None:
             self._loop.call_soon(self.flush)
-            # This class keeps to the limit: the builder's own may only be larger, for all that it estimates.
-            limit = 2 * max(size, min(most, _BATCH_ROOM_BYTES)) + _BATCH_OVERHEAD_BYTES
+            # This class keeps to the limits: the builder's, which is an estimate, must never be reached.
+            limit = 2 * (max(size, _BATCH_BYTES_MAX) + _BATCH_OVERHEAD_BYTES)
             batch = self._batch = BatchBuilder(codec=self._codec, batch_size=limit)
         self._batch_bytes += size
         return batch

@@ -933,3 +933,18 @@ def _append(world: World, records: list[tuple[bytes | None, bytes | None]]) -> N
     batch = build_batch([LogRecord(0, 1, key, value) for key, value in records])
     world.log.append(memoryview(batch), leader_epoch=3, now_ms=1, origin=Origin.REPLICATION)
     world.partition.advance(world.log.log_end_offset)
+
+
+def test_many_large_decisions_in_one_turn_are_all_in_the_log(tmp_path: Path) -> None:
+    """Above the size at which a batch stops growing, and below the limit of the topic."""
+    names = [[f"{turn}-{number}-" + "n" * 30_000 for number in range(80)] for turn in range(4)]
+
+    async def main() -> None:
+        world = open_world(tmp_path, limit=16 << 20)
+        for some in names:
+            world.ask(lambda _shard, _pending, some=some: Result(1, [put(name, 1) for name in some]))  # type: ignore[misc]
+        await asyncio.sleep(0)
+        assert world.answers == [1] * len(names)
+        assert world.log.log_end_offset == sum(map(len, names))
+
+    run(main())

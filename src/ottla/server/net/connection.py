@@ -59,7 +59,7 @@ class Encoded(Protocol):
 
 
 class WholeFrame:
-    """An `Encoded` whose responses are one small frame each, with its size."""
+    """An `Encoded` whose responses are one part each: a frame with its size."""
 
     __slots__ = ()
 
@@ -575,8 +575,12 @@ class Connection(asyncio.BufferedProtocol):
                 and not (self._parts or self._is_write_paused or self.is_closed or self._is_read_paused)
                 and self._lone is None
             ):
-                frame = encode.frame(answer.response)
                 queue.popleft()
+                try:
+                    frame = encode.frame(answer.response)
+                except Exception as error:  # noqa: BLE001 - whatever it is, the client must not wait
+                    self.close_unwritable(error)
+                    return
                 self.transport.write(frame)
             else:
                 self._flush()

@@ -16,11 +16,13 @@ import asyncio
 from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from functools import partial
+from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ottla.log.log import Appended, CheckedBatch, Log
 from ottla.rare_paths import rarely
 from ottla.records.batch import ATTRIBUTES_POSITION, MAGIC_POSITION, TRANSACTIONAL_BIT
+from ottla.records.plain_batch import NOT_PLAIN
 from ottla.records.validate import (
     BYTES_AT_ONCE,
     RecompressionTakesLong,
@@ -28,7 +30,7 @@ from ottla.records.validate import (
     check_request,
 )
 from ottla.server.handlers.common import leader_endpoints, leader_hint
-from ottla.server.handlers.produce_fast_path import ProduceExpress
+from ottla.server.handlers.produce_fast_path import Begun, ProduceExpress, Written
 from ottla.server.handlers.unexpected_errors import error_of
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
@@ -48,8 +50,10 @@ from ottla.server.parts import (
 )
 from ottla.server.replicas.outcome_wait import Append, OutcomeWait
 from ottla.server.replicas.partition import Partition, flush_partition, not_hosted_error
+from ottla.server.replicas.plain_append import append_as_leader
 from ottla.waiting.pending_response import PendingResponse
 from ottla.waiting.tasks import completion_of, response_of_task
+from ottla.wire import codec
 from ottla.wire.errors import (
     CorruptMessage,
     ErrorCode,
@@ -66,6 +70,7 @@ from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
 
 if TYPE_CHECKING:
     from ottla.log.producer_state import VerificationGuard
+    from ottla.server.broker import Broker
     from ottla.server.coordinators.transaction_verification import Guards, Refusals
     from ottla.server.net.connection import Connection
     from ottla.server.replicas.partition import HostedParts
@@ -77,6 +82,7 @@ PARTITIONS_AT_ONCE = 1000
 ADMIN_CLIENT_ID = "__admin_client"
 """The only client that may write to internal topics."""
 
+_PREFIX = Struct(">iix")  # of a response frame: size, correlation id, no tagged fields
 _FLAGS_AT = ATTRIBUTES_POSITION + 1
 _WITHOUT_LOG_START = (
     CorruptMessage,
@@ -121,6 +127,8 @@ class AcknowledgingParts(HasImage, HasDirectories, HasBackground, Protocol):
 def handle(
     parts: Parts, request: ProduceRequest, context: RequestContext
 ) -> ProduceResponse | PendingResponse | Steps[ProduceResponse | PendingResponse | None] | None:
+    if context.begun is not None:  # its fast path has checked the request as a whole
+        return append_all(parts, request, context)
     steps = _check_and_append(parts, request, context)
     return _held(steps, request, context) if _names_many(request) else finished(steps)
 
@@ -179,6 +187,7 @@ class _Appending:
 
     __slots__ = (
         "_appends",
+        "_begun",
         "_context",
         "_first_error",
         "_guards",
@@ -208,6 +217,7 @@ class _Appending:
         self._refusal = refusal
         self._refusals = refusals
         self._guards = guards
+        self._begun: Begun | None = context.begun
         self._waiting: list[_Unacknowledged] = []
         self._first_error: KafkaError | None = None
         self._topics: list[_TopicResponse] = []
@@ -218,7 +228,9 @@ class _Appending:
         self._appends = self._append_in_turn()
 
     def start(self) -> ProduceResponse | PendingResponse | None:
-        if not self._is_alone:
+        if self._begun is not None:
+            self._stop_at = self._begun.stop_at
+        elif not self._is_alone:
             self._stop_at = self._parts.clock.monotonic() + TURN_MS / 1000
         try:
             check = next(self._appends)
@@ -277,13 +289,20 @@ class _Appending:
         acks = request.acks
         now_ms = self._parts.clock.now_ms()
         monotonic = self._parts.clock.monotonic
+        begun = iter(self._begun.written if self._begun is not None else ())
         for topic in request.topic_data:
             answers: list[_PartitionResponse] = []
             for data in topic.partition_data:
+                done = next(begun, None)
+                if done is not None:
+                    partition = _hosted(self._parts, topic, data.index, version)
+                    answers.append(self._written(partition, data.index, done))
+                    continue
                 asked: Partition | None = None
                 try:
                     asked, guard = self._check_asked(topic, data)
                     assert data.records is not None  # which it refuses
+                    appended: Appended | Written
                     try:
                         appended = _append(self._parts, asked, data.records, acks, now_ms, guard)
                     except TakesLong as reason:
@@ -330,7 +349,7 @@ class _Appending:
         partition: Partition,
         guard: VerificationGuard | None,
         now_ms: int,
-    ) -> Generator[_Check | None, CheckedBatch | None, tuple[Partition, Appended]]:
+    ) -> Generator[_Check | None, CheckedBatch | None, tuple[Partition, Appended | Written]]:
         """Append a batch that another thread validates first.
 
         Meanwhile anything may change: a topic that was deleted and recreated has another partition, which is
@@ -351,7 +370,7 @@ class _Appending:
                 appended = _append(self._parts, partition, data.records, acks, now_ms, guard, checked)
                 return partition, appended
 
-    def _written(self, partition: Partition, index: int, appended: Appended) -> _PartitionResponse:
+    def _written(self, partition: Partition, index: int, appended: Appended | Written) -> _PartitionResponse:
         written = _PartitionResponse(
             index=index,
             base_offset=appended.first_offset,
@@ -460,8 +479,14 @@ def _append(
     now_ms: int,
     guard: VerificationGuard | None,
     checked: CheckedBatch | None = None,
-) -> Appended:
+) -> Appended | Written:
     try:
+        if guard is None and not records.readonly:
+            offset = append_as_leader(partition, records, 0, len(records), acks, now_ms)
+            if offset != NOT_PLAIN:
+                log = partition.log
+                assert log is not None
+                return Written(offset, log.log_end_offset - 1, -1, log.log_start_offset)
         return partition.append(records, acks=acks, now_ms=now_ms, guard=guard, checked=checked)
     except OSError as error:
         assert partition.log is not None
@@ -535,7 +560,8 @@ def _wait(
         for append in waiting:
             if not append.is_flushing:  # another request has flushed it since its append
                 append.outcome = _outcome_if_kept(append)
-    wait = OutcomeWait(waiting, partial(_acknowledge, parts, response, waiting, timeout_ms, context))
+    respond = partial(_acknowledge, parts, response, waiting, timeout_ms, context.version, context.listener)
+    wait = OutcomeWait(waiting, respond)
 
     def on_flushed(appends: list[_Unacknowledged], flush: asyncio.Future[bool]) -> None:
         for append in appends:
@@ -554,7 +580,8 @@ def _acknowledge(
     response: ProduceResponse,
     waiting: list[_Unacknowledged],
     timeout_ms: int,
-    context: RequestContext,
+    version: int,
+    listener: str,
 ) -> ProduceResponse:
     """The response with the outcome of each batch that it waited for."""
     for append in waiting:
@@ -564,8 +591,57 @@ def _acknowledge(
             append.subject.error_message = (
                 f"The in-sync replicas did not acknowledge the records within {timeout_ms} ms."
             )
-    _name_leaders(parts, response, waiting, context)
+    if version >= LEADER_HINT_VERSION:
+        _name_leaders(parts, response, waiting, listener)
     return response
+
+
+def wait_for_replicas(
+    parts: HasImage,
+    listener: str,
+    version: int,
+    frame: bytes,
+    appends: list[tuple[int, Partition, int]],
+    timeout_ms: int,
+) -> PendingResponse:
+    """The response of a fast request, once the high watermark has passed these of its appends.
+
+    `frame` is the response if nothing goes wrong; `appends`: (number of the partition in the response,
+    partition, end offset).
+    """
+    waiting = [Append(number, partition, end_offset) for number, partition, end_offset in appends]
+
+    def respond() -> bytes:
+        if not any(append.outcome for append in waiting):
+            return frame
+        return _with_outcomes(parts, listener, version, frame, waiting, timeout_ms)
+
+    wait = OutcomeWait(waiting, respond)
+    wait.start(timeout_ms)
+    return wait.pending
+
+
+def _with_outcomes(
+    parts: HasImage,
+    listener: str,
+    version: int,
+    frame: bytes,
+    waiting: list[Append[int]],
+    timeout_ms: int,
+) -> bytes:
+    """The response with the errors of some of its partitions."""
+    response: ProduceResponse
+    response, _ = codec.decoder(ProduceResponse, version)(memoryview(frame), _PREFIX.size)
+    answers = [answer for topic in response.responses for answer in topic.partition_responses]
+    failed: list[_Unacknowledged] = []
+    for append in waiting:
+        answered = Append(answers[append.subject], append.partition, append.end_offset)
+        answered.outcome = append.outcome
+        failed.append(answered)
+    _acknowledge(parts, response, failed, timeout_ms, version, listener)
+    body = codec.encode(response, version)
+    _, correlation_id = _PREFIX.unpack_from(frame)
+    return _PREFIX.pack(_PREFIX.size - 4 + len(body), correlation_id) + body
 
 
 def _flush_outcome(append: _Unacknowledged, flush: asyncio.Future[bool]) -> ErrorCode:
@@ -588,11 +664,9 @@ def _close_if_failed(append: _Unacknowledged, context: RequestContext, flush: as
 
 
 def _name_leaders(
-    parts: HasImage, response: ProduceResponse, waiting: list[_Unacknowledged], context: RequestContext
+    parts: HasImage, response: ProduceResponse, waiting: list[_Unacknowledged], listener: str
 ) -> None:
     """Name the current leader of each partition that this node led when the batch arrived."""
-    if context.version < LEADER_HINT_VERSION:
-        return
     are_elsewhere = False
     for append in waiting:
         if append.outcome == ErrorCode.NOT_LEADER_OR_FOLLOWER:
@@ -603,7 +677,7 @@ def _name_leaders(
                 leader_id=leader_id, leader_epoch=leader_epoch
             )
     if are_elsewhere:
-        response.node_endpoints = _leaders_of(parts, response.responses, context.listener)
+        response.node_endpoints = _leaders_of(parts, response.responses, listener)
 
 
 def _is_flush_due(append: _Unacknowledged) -> bool:
@@ -611,4 +685,8 @@ def _is_flush_due(append: _Unacknowledged) -> bool:
     return log is not None and log.is_flush_due
 
 
-API = Api(KEY, handle, ProduceExpress)
+def _express(broker: Broker, listener: str) -> ProduceExpress:
+    return ProduceExpress(broker, partial(wait_for_replicas, broker, listener))
+
+
+API = Api(KEY, handle, _express)

@@ -279,6 +279,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._head = b""
                 stop_at = begun if listener.turns.is_due else begun + TURN_MS / 1000
                 self._serve(listener.read_buffer, end, stop_at, is_declined=is_lone)
+            elif isinstance(answer, PendingResponse):
+                self.answer_later(answer, _as_one_part)
             elif not self.is_closed:
                 self.transport.write(answer)
         if (held_s := self._monotonic() - begun) > HELD_REPORTED_S:
@@ -332,9 +334,7 @@ class Connection(asyncio.BufferedProtocol):
             self._head = bytes(data[position:end])
 
     def _answer_express(self, data: memoryview, start: int, end: int) -> bool:
-        """Answer the request if it has a fast path. Only where its answer would be the next to leave."""
-        if self._queue:
-            return False
+        """Answer the request if it has a fast path."""
         try:
             answer = self._listener.express(data, start, end)
         except Exception as error:  # noqa: BLE001  the last line of defence
@@ -342,7 +342,14 @@ class Connection(asyncio.BufferedProtocol):
             return True
         if answer is None:
             return False
-        self.answer_now([answer])
+        if isinstance(answer, PendingResponse):
+            self.answer_later(answer, _as_one_part)
+        elif self._queue:  # after the responses to the requests before it
+            later = PendingResponse()
+            later.complete(answer)
+            self.answer_later(later, _as_one_part)
+        else:
+            self.answer_now([answer])
         return True
 
     def _refuse_size(self, shared: memoryview, position: int, size_max: int) -> None:
@@ -681,3 +688,7 @@ class Connection(asyncio.BufferedProtocol):
             self._flush()
         elif self._is_read_paused:
             self._go_on_soon()
+
+
+def _as_one_part(response: Any) -> list[Buffer | FileSlice]:
+    return [response]

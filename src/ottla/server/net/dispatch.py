@@ -61,17 +61,26 @@ _PREFIX_FLEXIBLE = Layout(">iix")
 
 
 class Express(Protocol):
-    """A fast path from frame to frame. If it returns None, nothing has happened."""
+    """A fast path from frame to frame, now or later.
 
-    def answer(self, data: memoryview, start: int, end: int) -> bytes | None:
+    If it returns None, the dispatcher gets the request at once. Nothing has happened then, unless `begun` is
+    set: it says what has, for the handler that goes on.
+    """
+
+    begun: Any
+
+    def answer(self, data: memoryview, start: int, end: int) -> bytes | PendingResponse | None:
         """The answer to the request that lies in a buffer from `start` to `end`."""
 
-    def answer_read(self, data: memoryview, count: int) -> bytes | None:
+    def answer_read(self, data: memoryview, count: int) -> bytes | PendingResponse | None:
         """The same, if the first `count` bytes are one request with its size before it."""
 
 
 class NoExpress:
     """No request has a fast path."""
+
+    def __init__(self) -> None:
+        self.begun: Any = None
 
     def answer(self, data: memoryview, start: int, end: int) -> bytes | None:
         return None
@@ -94,16 +103,16 @@ class Api:
     `handle(parts, request, context)` returns the response; a `PendingResponse` or a coroutine for one that
     comes later; a generator that returns one of these, and runs in slices; or None if the protocol has no
     response. `handle_at_controller`: on controller listeners the key belongs to another request.
-    `express(broker)` returns the fast path of the one API that has one, and `takes(broker)` one for responses
-    that come later, of any API. `amplifies`: a small request may have
-    a large response, and is read-only (`response_memory.py`). `refuse(request, error, version)` returns the
-    response for a KafkaError that `handle` raises. `answer_unsupported`: the response, in version 0, to a
-    request of an unsupported version; without it the connection is closed.
+    `express(broker, listener)` returns the fast path of the one API that has one, and `takes(broker)` one for
+    responses that come later, of any API. `amplifies`: a small request may have a large response, and is
+    read-only (`response_memory.py`). `refuse(request, error, version)` returns the response for a KafkaError
+    that `handle` raises. `answer_unsupported`: the response, in version 0, to a request of an unsupported
+    version; without it the connection is closed.
     """
 
     key: int
     handle: Handle
-    express: Callable[[Broker], Express] | None = None
+    express: Callable[[Broker, str], Express] | None = None
     takes: Callable[[Broker], Takes] | None = None
     forwarding: Forwarding = Forwarding.NONE
     handle_at_controller: Handle | None = None
@@ -113,9 +122,12 @@ class Api:
 
 
 class RequestContext:
-    """The client and connection of a request, for handlers that need more than the request."""
+    """The client and connection of a request, for handlers that need more than the request.
 
-    __slots__ = ("client_id", "connection", "correlation_id", "listener", "principal", "version")
+    `begun`: what the fast path has done of the request.
+    """
+
+    __slots__ = ("begun", "client_id", "connection", "correlation_id", "listener", "principal", "version")
 
     def __init__(
         self, version: int, correlation_id: int, client_id: str | None, connection: Connection, listener: str
@@ -126,6 +138,7 @@ class RequestContext:
         self.connection = connection
         self.listener = listener
         self.principal = "User:ANONYMOUS"
+        self.begun: Any = None
 
 
 class _Route:
@@ -302,7 +315,7 @@ class Dispatcher:
                     handle = api.handle_at_controller
                 self._handlers[api.key] = Handler(handle, api.refuse)
                 if api.express is not None:
-                    self.express = api.express(broker)
+                    self.express = api.express(broker, listener_name)
                 if api.takes is not None:
                     self._takes[api.key] = api.takes
                 if api.forwarding is not Forwarding.NONE:
@@ -317,6 +330,8 @@ class Dispatcher:
 
         True: earlier requests must finish first, and the connection keeps it.
         """
+        express = self.express
+        begun, express.begun = express.begun, None
         try:
             key, version, correlation_id = frames.read_request_start(frame)
             api = self._lateness.latest_api = key << 16 | version
@@ -331,7 +346,8 @@ class Dispatcher:
                 return True
             client_id, position = frames.read_client_id(frame, route.has_flexible_header)
             context = RequestContext(version, correlation_id, client_id, connection, self._listener_name)
-            if len(frame) < SLICED_BYTES_MIN:
+            context.begun = begun
+            if len(frame) < SLICED_BYTES_MIN or begun is not None:
                 request, _ = route.decode(frame, position)  # Kafka ignores bytes after the request too
             else:
                 decoded = self._steps.first_slice(route.decode_in_steps(frame, position))

@@ -21,6 +21,7 @@ from ottla.server.net.turns import Turns
 
 if TYPE_CHECKING:
     from ottla.server.net.dispatch import Dispatcher
+    from ottla.waiting.pending_response import PendingResponse
 
 logger = logging.getLogger("ottla.server.net.listener")
 
@@ -41,8 +42,8 @@ class Listener:
     """A bound port. After `serve`, `dispatch` gets each frame that `express` does not answer."""
 
     dispatch: Callable[[Connection, memoryview], bool | None]
-    express: Callable[[memoryview, int, int], bytes | None]
-    answer_read: Callable[[memoryview, int], bytes | None]
+    express: Callable[[memoryview, int, int], bytes | PendingResponse | None]
+    answer_read: Callable[[memoryview, int], bytes | PendingResponse | None]
     request_failed: Callable[[Connection, Exception], None]
 
     def __init__(

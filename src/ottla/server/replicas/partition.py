@@ -170,15 +170,13 @@ class Partition:
             f"and needs {self.min_insync_replicas}."
         )
 
-    def acknowledges_at_once(self, acks: int) -> bool:
-        """Whether a client's append with these acks (1 or -1) needs neither another replica nor a flush."""
+    def can_append_at_once(self) -> bool:
+        """Whether a client's append has no rules beyond those of `append`, and needs no flush."""
         log = self.log
         return (
-            (acks == 1 or acks == -1)
-            and len(self.isr) == 1
+            log is not None
             and not self.is_internal
-            and (self.leadership is None or acks == 1)
-            and log is not None
+            and (self.leadership is not None or len(self.isr) == 1)
             and log.config.flush_messages == FLUSH_MESSAGES_NEVER
         )
 

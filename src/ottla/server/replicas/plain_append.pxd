@@ -6,7 +6,7 @@ from ottla.log.plain_append cimport append_to_log
 
 cdef long long _NOT_PLAIN, _FLUSH_NEVER
 
-@cython.locals(isr=list, offset=cython.longlong, end_offset=cython.longlong)
+@cython.locals(in_sync=Py_ssize_t, offset=cython.longlong, end_offset=cython.longlong)
 cpdef long long append_as_leader(
-    partition, memoryview data, Py_ssize_t start, Py_ssize_t end, long long acks, clock
+    partition, memoryview data, Py_ssize_t start, Py_ssize_t end, long long acks, long long now_ms
 ) except? -1

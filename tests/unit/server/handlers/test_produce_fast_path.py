@@ -23,9 +23,10 @@ from ottla.log.producer_state import RememberedBatch
 from ottla.records.batch import Codec, iterate_headers
 from ottla.records.record import Record, build_batch
 from ottla.server.handlers import produce
-from ottla.server.handlers.produce_fast_path import ProduceExpress
+from ottla.server.handlers.produce_fast_path import Begun, ProduceExpress
 from ottla.server.net.dispatch import RequestContext, _Route
 from ottla.server.replicas.partition import Partition, Partitions
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import KafkaStorageError, MalformedMessage
 from ottla.wire.frame import read_client_id, request_frame
 from ottla.wire.messages.produce import ProduceRequest
@@ -41,6 +42,10 @@ class _Clock:
 
     def monotonic(self) -> float:
         return 1.0
+
+
+def no_wait(*_: object) -> PendingResponse:
+    raise AssertionError("a request waits for replicas that the partition does not have")
 
 
 class _Partition(Partition):
@@ -76,7 +81,7 @@ class _Side:
     def _storage_error(self, log: Log, error: OSError) -> Exception:
         return KafkaStorageError(str(error))
 
-    def general(self, version: int, frame: bytes) -> bytes | str:
+    def general(self, version: int, frame: bytes, begun: Begun | None = None) -> bytes | str:
         """The answer's frame, or why the connection would be closed."""
         route = _Route(produce.handle, 0, version)
         own = memoryview(bytearray(frame))
@@ -88,18 +93,23 @@ class _Side:
         assert isinstance(request, ProduceRequest)
         connection: Any = SimpleNamespace(close=lambda reason: None)
         context = RequestContext(version, 7, "test", connection, "PLAINTEXT")
+        context.begun = begun
         response = produce.handle(self.broker, request, context)
         return "no answer" if response is None else b"".join(route.frame(response, 7))  # type: ignore[arg-type]
 
     def quick(self, version: int, frame: bytes) -> bytes | str:
         """The same, by the fast path where it takes the request."""
         own = memoryview(bytearray(frame))
-        answer = self.express(own)
-        assert answer is not None or own == frame, "a request that is left alone is left as it was"
-        return self.general(version, frame) if answer is None else answer
+        express = ProduceExpress(self.broker, no_wait)
+        answer = express.answer(own, 0, len(own))
+        if answer is not None:
+            assert isinstance(answer, bytes)
+            return answer
+        assert express.begun or own == frame, "a request that is left alone is left as it was"
+        return self.general(version, frame, express.begun)
 
-    def express(self, frame: memoryview) -> bytes | None:
-        return ProduceExpress(self.broker).answer(frame, 0, len(frame))
+    def express(self, frame: memoryview) -> bytes | PendingResponse | None:
+        return ProduceExpress(self.broker, no_wait).answer(frame, 0, len(frame))
 
     def producers(self) -> list[tuple[str, list[RememberedBatch], int]]:
         entries = self.log.producers.entries.values()
@@ -258,7 +268,7 @@ def test_a_write_that_fails_leaves_the_request_as_it_was(
 
 
 def test_a_request_lies_within_its_buffer(side: _Side) -> None:
-    express = ProduceExpress(side.broker)
+    express = ProduceExpress(side.broker, no_wait)
     view = memoryview(bytearray(_frame(12, [_batch(100)])))
     for start, end in ((0, len(view) + 1), (-1, len(view)), (20, 10)):
         with pytest.raises(ValueError, match="no bytes"):
@@ -312,7 +322,7 @@ from pathlib import Path
 from ottla.log.config import LogConfig
 from ottla.records import KERNEL
 from ottla.server.handlers.produce_fast_path import ProduceExpress
-from tests.unit.server.handlers.test_produce_fast_path import _batch, _frame, _Side
+from tests.unit.server.handlers.test_produce_fast_path import _batch, _frame, _Side, no_wait
 assert KERNEL == "compiled"
 libc = ctypes.CDLL(None, use_errno=True)
 PAGE = mmap.PAGESIZE
@@ -321,7 +331,7 @@ start = ctypes.addressof(ctypes.c_char.from_buffer(area))
 assert libc.mprotect(ctypes.c_void_p(start + PAGE), PAGE, 0) == 0
 source = random.Random(7)
 side = _Side(Path(sys.argv[1]), LogConfig())
-express = ProduceExpress(side.broker)
+express = ProduceExpress(side.broker, no_wait)
 answered = 0
 for number in range(20_000):
     frame = bytearray(_frame(source.choice((9, 12, 13)), [_batch(source.choice((0, 1, 40)))]))

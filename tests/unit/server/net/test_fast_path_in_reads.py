@@ -1,12 +1,15 @@
 """A stream of requests, cut into reads anywhere: the same answers in the same order, whatever way they take.
 
-In between the peer stops reading and goes on, and others of the requests are answered late or handled alone.
+In between the peer stops reading and goes on, others of the requests are answered late or handled alone, some
+wait for replicas, and some take the fast path for their first partitions only.
 """
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,9 +19,12 @@ from tests.unit.log.support import START_MS, FakeClock
 from tests.unit.server.handlers.support import LISTENER, broker_of, connection_of, host_log, image_of
 
 from ottla.host import HostDisk
+from ottla.rare_paths import decided_by
 from ottla.records.record import Record, build_batch
+from ottla.replication.leader import Leadership
 from ottla.server.handlers import HANDLERS
 from ottla.server.net.dispatch import Api, Dispatcher, NoExpress
+from ottla.server.replicas.partition import Partition
 from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.apis import API_VERSIONS
 from ottla.wire.frame import request_frame
@@ -26,7 +32,11 @@ from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResp
 from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.messages.produce import ProduceRequest
 
-KINDS = ("plain", "plain", "plain", "all", "none", "large", "damaged", "metadata", "late", "late")
+KINDS = (
+    *("plain", "plain", "plain", "all", "none", "large", "damaged", "metadata", "late", "late"),
+    *("many", "many", "many for all", "some unknown", "some damaged"),
+)
+INDEXES = {"many": [0, 1, 2, 1], "many for all": [2, 1, 0], "some unknown": [1, 0, 9, 2, 9]}
 LATE_TURNS = 6
 
 
@@ -85,23 +95,51 @@ def _request(kind: str, number: int) -> bytes:
         return request_frame(ApiVersionsRequest(), 3, number, "test")
     if kind == "metadata":
         return request_frame(MetadataRequest(topics=None), 12, number, "test")
-    batch = build_batch([Record(0, START_MS, None, b"v" * (300_000 if kind == "large" else number % 50))])
-    if kind == "damaged":
-        batch[-1] ^= 1
-    data = ProduceRequest.PartitionProduceData(index=0, records=memoryview(batch))
-    topic = ProduceRequest.TopicProduceData(name="news", partition_data=[data])
-    acks = {"all": -1, "none": 0}.get(kind, 1)
+
+    def batch_of(size: int, *, is_damaged: bool = False) -> memoryview:
+        batch = build_batch([Record(0, START_MS, None, b"v" * size)])
+        batch[-1] ^= is_damaged
+        return memoryview(batch)
+
+    size = 300_000 if kind == "large" else number % 50
+    data = [
+        ProduceRequest.PartitionProduceData(index=index, records=batch_of(size, is_damaged=kind == "damaged"))
+        for index in INDEXES.get(kind, [0])
+    ]
+    if kind == "some damaged":
+        data += [ProduceRequest.PartitionProduceData(index=1, records=batch_of(9, is_damaged=True))]
+    topic = ProduceRequest.TopicProduceData(name="news", partition_data=data)
+    acks = {"all": -1, "many for all": -1, "none": 0}.get(kind, 1)
     return request_frame(
-        ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[topic]), 9 + number % 4, number, "test"
+        ProduceRequest(acks=acks, timeout_ms=60_000, topic_data=[topic]), 9 + number % 4, number, "test"
     )
 
 
-async def _served(directory: Path, stream: bytes, reads: list[int], *, is_quick: bool) -> tuple[bytes, bytes]:
+def _follow(partition: Partition) -> None:
+    """Two replicas fetch what the partition has."""
+    log = partition.log
+    assert log is not None
+    if partition.leadership is None:
+        environment: Any = SimpleNamespace(
+            node_id=1, broker_epoch=1, brokers={}, lag_max_ms=1000, now_ms=lambda: 0
+        )
+        partition.leadership = Leadership(environment)
+        partition.leadership.take(
+            replicas=[1, 2, 3], isr=[1, 2, 3], leader_epoch=0, partition_epoch=0, end_offset=0
+        )
+        partition.isr = [1, 2, 3]
+    for node in (2, 3):
+        partition.follower_fetched(node, -1, log.log_end_offset, 0, names_epoch=True)
+
+
+async def _served(
+    directory: Path, stream: bytes, reads: list[int], *, is_quick: bool, followed: int
+) -> tuple[bytes, bytes]:
     """What the peer got and what the log holds, after the stream was read in pieces of these sizes; a size of
     0: the peer reads no longer, or again."""
     disk = HostDisk(threads=1)
-    broker = broker_of(image_of(news=1), clock=FakeClock())
-    log = host_log(broker, disk, str(directory), "news")
+    broker = broker_of(image_of(news=3), clock=FakeClock())
+    logs = [host_log(broker, disk, str(directory), "news", index) for index in range(3)]
     dispatcher = Dispatcher(broker, APIS, LISTENER, "broker")
     connection = connection_of(clock=broker.clock)
     listener = connection._listener
@@ -127,9 +165,13 @@ async def _served(directory: Path, stream: bytes, reads: list[int], *, is_quick:
         await asyncio.sleep(0)
         turn += 1
         assert not transport.is_closed
-    content = log.segments.active.file.pread(1 << 24, 0)
+        if turn % 3 == 0:
+            for partition in list(broker.partitions)[:followed]:
+                _follow(partition)
+    content = b"".join(log.segments.active.file.pread(1 << 24, 0) for log in logs)
     connection.connection_lost(None)
-    log.close(clean=False)
+    for log in logs:
+        log.close(clean=False)
     disk.close()
     return bytes(transport.written), content
 
@@ -139,9 +181,16 @@ async def _served(directory: Path, stream: bytes, reads: list[int], *, is_quick:
     kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=12),
     reads=st.lists(st.sampled_from([0, 1, 3, 50, 150, 1000, 100_000, 10**6]), min_size=1, max_size=20),
     is_cut_by_request=st.booleans(),
+    followed=st.integers(0, 3),
+    rare=st.sampled_from([0.0, 0.0, 0.5, 1.0]),
 )
 def test_answers_do_not_depend_on_the_reads_or_the_way(
-    tmp_path_factory: pytest.TempPathFactory, kinds: list[str], reads: list[int], is_cut_by_request: bool
+    tmp_path_factory: pytest.TempPathFactory,
+    kinds: list[str],
+    reads: list[int],
+    is_cut_by_request: bool,
+    followed: int,
+    rare: float,
 ) -> None:
     requests = [_request(kind, number) for number, kind in enumerate(kinds)]
     stream = b"".join(requests)
@@ -149,6 +198,11 @@ def test_answers_do_not_depend_on_the_reads_or_the_way(
         reads = [len(request) for request in requests]
     elif len(stream) > 5000:
         reads = [size if size in (0, 50) or size > 150 else 7000 for size in reads] + [100_000] * 5
-    quick = asyncio.run(_served(tmp_path_factory.mktemp("quick"), stream, reads, is_quick=True))
-    general = asyncio.run(_served(tmp_path_factory.mktemp("general"), stream, [10**6], is_quick=False))
+    source = Random(7)
+    with decided_by(lambda point: "produce request" in point and source.random() < rare):
+        quick = asyncio.run(
+            _served(tmp_path_factory.mktemp("quick"), stream, reads, is_quick=True, followed=followed)
+        )
+    directory = tmp_path_factory.mktemp("general")
+    general = asyncio.run(_served(directory, stream, [10**6], is_quick=False, followed=followed))
     assert quick == general

@@ -59,7 +59,8 @@ def test_on_request_no_module_of_a_node_or_client_is_compiled() -> None:
         "import ottla.records as r\n"
         "for name in r.COMPILED: importlib.import_module(name)\n"
         "ours = {n: m for n, m in sys.modules.items() if n.startswith('ottla.')}\n"
-        "print(len(ours) > 100, set(r.COMPILED) <= set(ours), [n for n, m in ours.items() if r.is_compiled(m)])"
+        "compiled = [n for n, m in ours.items() if r.is_compiled(m)]\n"
+        "print(len(ours) > 100, set(r.COMPILED) <= set(ours), compiled)"
     )
     result = run(code, OTTLA_KERNEL="python")
     assert result.stdout.split() == ["True", "True", "[]"], result.stderr

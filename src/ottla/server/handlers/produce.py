@@ -618,6 +618,7 @@ def wait_for_replicas(
 
     wait = OutcomeWait(waiting, respond)
     wait.start(timeout_ms)
+    wait.check_all()  # a later append of the request may have committed an earlier one: see `_may_soon_join`
     return wait.pending
 
 

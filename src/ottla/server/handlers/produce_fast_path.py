@@ -162,12 +162,12 @@ class ProduceExpress:
         at = _copy(out, at, raw, position, position + (packed & 7))
         position += packed & 7
         broker = self._broker
-        now_ms = broker.clock.now_ms()
+        clock = broker.clock
+        now_ms = clock.now_ms()
         is_writable = not data.readonly
         waiting = None
         number = 0
         stop_at = 0.0
-        monotonic = broker.clock.monotonic
         topics = (packed >> 3) - 1
         for _ in range(topics):
             if by_id:
@@ -180,11 +180,11 @@ class ProduceExpress:
             at = _copy(out, at, raw, position, after_topic + (packed & 7))
             position = after_topic + (packed & 7)
             count = (packed >> 3) - 1
-            if topics > 1 or count > 1:
-                stop_at = stop_at or monotonic() + TURN_MS / 1000
+            if stop_at == 0.0 and (topics > 1 or count > 1):
+                stop_at = clock.monotonic() + TURN_MS / 1000
             for _ in range(count):
                 if number and (
-                    monotonic() >= stop_at
+                    clock.monotonic() >= stop_at
                     or (number % _PARTITIONS_AT_ONCE == 1 and rarely("a produce request is left half done"))
                 ):
                     return self._stop(answer, number, by_id, waiting, stop_at)
@@ -205,7 +205,7 @@ class ProduceExpress:
                     if is_writable:
                         offset = append_as_leader(partition, data, first, last, acks, now_ms)
                     if offset != _NOT_PLAIN:
-                        end_offset = log.log_end_offset
+                        end_offset = log.log_end_offset if acks == -1 else 0
                     elif not partition.can_append_at_once():
                         return self._stop(answer, number, by_id, waiting, stop_at)
                     else:

@@ -334,11 +334,12 @@ side = _Side(Path(sys.argv[1]), LogConfig())
 express = ProduceExpress(side.broker, no_wait)
 answered = 0
 for number in range(20_000):
-    frame = bytearray(_frame(source.choice((9, 12, 13)), [_batch(source.choice((0, 1, 40)))]))
+    batches = [_batch(source.choice((0, 1, 40)))] * source.choice((1, 1, 3))
+    frame = bytearray(_frame(source.choice((9, 12, 13)), batches, topics=source.choice((1, 1, 2))))
     for _ in range(source.choice((0, 1, 2))):
         value = source.choice((0, 1, 2, 0x7F, 0x80, 0xFF, source.randrange(256)))
         frame[source.randrange(8, len(frame))] = value
-    if source.random() < 0.3:
+    if source.random() < 0.2:
         del frame[source.randrange(len(frame)) :]
     if number % 2:
         frame = bytearray(len(frame).to_bytes(4, "big")) + frame
@@ -348,7 +349,7 @@ for number in range(20_000):
         answered += express.answer_read(view, len(view)) is not None
     else:
         answered += express.answer(view, 0, len(view)) is not None
-assert side.log.log_end_offset == answered
+assert side.log.log_end_offset > answered  # some of them have two batches for the one partition
 print("answered", answered)
 side.close()
 """

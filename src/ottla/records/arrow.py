@@ -74,6 +74,12 @@ class Collector:
         """The total size of the collected keys and values."""
         return self._columns.keys.used + self._columns.values.used
 
+    def reserve(self, rows: int, value_bytes: int) -> None:
+        """Allocate memory for a batch of about this size. Larger ones are possible, but copied as they
+        grow.
+        """
+        self._columns.reserve(min(rows, _ROWS_MAX), min(value_bytes, _COLUMN_BYTES_MAX))
+
     def add(self, reader: RecordReader, rows_max: int) -> int:
         """Take up to `rows_max` records of a reader; return the number taken."""
         index = self._topics.setdefault(reader.topic, len(self._topics))

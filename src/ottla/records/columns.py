@@ -95,6 +95,23 @@ class Columns:
         self.topics: Store = bytearray() if cython.compiled else array("i")
         self.header_ends: Store = bytearray(4) if cython.compiled else array("i", [0])
 
+    def reserve(self, rows: int, value_bytes: int) -> None:
+        """Allocate memory for this many rows and bytes of values. Columns that grow to it instead are copied
+        several times on the way.
+        """
+        if cython.compiled:
+            if len(self.values.data) < value_bytes:
+                PyByteArray_Resize(self.values.data, value_bytes)
+            for store in (self.offsets, self.timestamps):
+                if len(store) < 8 * rows:
+                    PyByteArray_Resize(store, 8 * rows)
+            for store in (self.timestamp_types, self.partitions, self.topics):
+                if len(store) < 4 * rows:
+                    PyByteArray_Resize(store, 4 * rows)
+            for store in (self.keys.ends, self.values.ends, self.header_ends):
+                if len(store) < 4 * (rows + 1):
+                    PyByteArray_Resize(store, 4 * (rows + 1))
+
     def has_room(self, size: int) -> bool:
         """Whether a record of `size` bytes can be added: no column may exceed 2 GiB."""
         return (

@@ -99,6 +99,29 @@ def test_many_records_with_large_values_become_columns_in_parts(kernel: Any) -> 
     assert reader.next_offset == 3000
 
 
+@pytest.mark.parametrize(("rows", "value_bytes"), [(0, 0), (7, 1000), (200, 70_000), (1000, 1 << 20)])
+def test_reserved_memory_does_not_change_the_columns(kernel: Any, rows: int, value_bytes: int) -> None:
+    records = [Record(0, NOW + index, None, b"%d" % index * 100, ()) for index in range(100)]
+    collector = arrow.Collector()
+    collector.reserve(rows, value_bytes)
+    reader = kernel.reader.records_of("topic", 3, memoryview(build_batch(records)), from_offset=0)
+    assert collector.add(reader, 1000) == 100
+    batch = collector.finish()
+    batch.validate(full=True)
+    assert as_rows(batch) == expected(records)
+
+
+def test_columns_do_not_grow_within_the_memory_reserved(kernel: Any) -> None:
+    records = [Record(0, NOW, None, b"v" * 700, ()) for _ in range(99)]
+    columns = kernel.columns.Columns()
+    columns.reserve(99, 70_000)
+    reader = kernel.reader.records_of("topic", 3, memoryview(build_batch(records)), from_offset=0)
+    assert reader.fill(columns, 1000) == 99
+    assert len(columns.values.data) in (70_000, columns.values.used)  # plain Python reserves nothing
+    assert len(columns.offsets) in (8 * 99, 99)
+    assert len(columns.values.ends) in (4 * 100, 100)
+
+
 def test_several_readers_share_one_batch(kernel: Any) -> None:
     collector = arrow.Collector()
     for topic, partition in (("a", 0), ("b", 1), ("a", 2)):

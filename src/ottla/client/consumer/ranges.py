@@ -89,6 +89,8 @@ class _Reading:
         self._states: dict[TopicPartition, PartitionState] = {}
         self._committed = consumer.settings.isolation_level == "read_committed"
         self._gone_since: float | None = None
+        self._rows_before = 0  # the size of the batch before, which the next one is likely to have
+        self._bytes_before = 0
 
     def begin(self) -> None:
         """Assign and position all ranges in one step on the consumer's loop."""
@@ -135,6 +137,9 @@ class _Reading:
         """Take what was fetched, without rows beyond the ends; an empty batch if only positions moved."""
         buffer = self._engine.buffer
         collector = Collector()
+        if buffer.ready:
+            expected = min(max(buffer.bytes_ready, self._bytes_before), BATCH_BYTES_MAX)
+            collector.reserve(self._rows_before, expected + (expected >> 4))
         cuts: list[tuple[int, int, int]] = []  # (first row, row behind the last, the end of their range)
         moved = False
         while (
@@ -157,6 +162,7 @@ class _Reading:
             return None
         self._core.source.make_room()
         self._engine.counters["records"] += collector.rows
+        self._rows_before, self._bytes_before = collector.rows, collector.bytes_gathered
         return (_cut(collector.finish(), cuts),)
 
     def _rows_wanted(self, collector: Collector) -> int:

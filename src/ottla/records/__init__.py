@@ -2,8 +2,8 @@
 
 The per-record loops are in the modules listed in `COMPILED`, which the install compiles if it can:
 `kernel.py`, `keys.py` for compaction, `builder.py` and `reader.py` for clients, and the modules on top of
-them. So are the ways of a small produce request and of a small commit of offsets through a node. `KERNEL`
-says which form runs; OTTLA_KERNEL=python in the environment forces the plain one.
+them. So are the fast paths of a node: for small produce requests, fetches in a session, commits of offsets
+and rebalances. `KERNEL` says which form runs; OTTLA_KERNEL=python in the environment forces the plain one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 COMPILED = (
     "ottla.client.core.accumulator",
+    "ottla.log.follower_append",
     "ottla.log.plain_append",
     "ottla.records.builder",
     "ottla.records.columns",
@@ -25,7 +26,9 @@ COMPILED = (
     "ottla.records.plain_batch",
     "ottla.records.reader",
     "ottla.records.rows",
+    "ottla.replication.fetch_exchange",
     "ottla.server.handlers.classic_fast_path",
+    "ottla.server.handlers.fetch_fast_path",
     "ottla.server.handlers.offset_commit_fast_path",
     "ottla.server.handlers.produce_fast_path",
     "ottla.server.replicas.plain_append",

@@ -20,6 +20,7 @@ from ottla.log.replicated_batches import OffsetsOutOfOrder
 from ottla.ports import Clock
 from ottla.rare_paths import rarely
 from ottla.records.batch import iterate_headers
+from ottla.replication.fetch_exchange import FetchExchange
 from ottla.replication.follower import (
     Append,
     FindOffsets,
@@ -93,6 +94,9 @@ class Storage(Protocol):
 Ask = Callable[[int, Message], Awaitable[Any]]
 """Sends a request to a broker. Raises OSError if no response arrives."""
 
+AskRepeatedly = Callable[[int, Message, FetchExchange], Awaitable[Any]]
+"""The same, and the exchange may handle responses and send more requests."""
+
 
 class Fetcher:
     """The loop that fetches from one leader."""
@@ -108,6 +112,7 @@ class Fetcher:
         ask: Ask,
         settings: FetchSettings,
         throttle: Throttle,
+        ask_repeatedly: AskRepeatedly | None = None,
     ) -> None:
         self.following = Following()
         self._leader_id = leader_id
@@ -121,6 +126,10 @@ class Fetcher:
         self._replicas: dict[Key, Replica] = {}
         self._changed = asyncio.Event()
         self._failures = 0
+        self._ask_repeatedly = ask_repeatedly
+        self._exchange = FetchExchange(
+            self.following, self._replicas, storage, throttle, broker_epoch, settings.partition_bytes_max
+        )
 
     def follow(self, replica: Replica, log: Log) -> None:
         position = Position(replica.topic, replica.topic_id, replica.index, replica.leader_epoch, log)
@@ -142,7 +151,9 @@ class Fetcher:
                 await self._wait()
                 continue
             response = await self._fetch(plan)
-            if response is not None and rarely("a follower loses an answer"):
+            if response is not None and (
+                self._exchange.has_lost_answer() or rarely("a follower loses an answer")
+            ):
                 self.following.session.reset()
             elif response is not None:
                 await self._handle_response(plan, response)
@@ -179,7 +190,7 @@ class Fetcher:
 
     async def _fetch(self, plan: Plan) -> FetchResponse | None:
         try:
-            response: FetchResponse = await self._ask(self._leader_id, self._request(plan))
+            response = await self._response(plan)
         except (OSError, KafkaError) as error:
             self._failures += 1
             if self._failures in (1, 10) or self._failures % 600 == 0:
@@ -197,6 +208,16 @@ class Fetcher:
             logger.warning("Broker %d rejected a fetch: %s", self._leader_id, code.name)
             self._pause_all()
         return None
+
+    async def _response(self, plan: Plan) -> FetchResponse:
+        """The response to this fetch; or to a later one, if the exchange handled those before."""
+        request = self._request(plan)
+        response: FetchResponse
+        if self._ask_repeatedly is not None and self._exchange.may_follow(plan):
+            response = await self._ask_repeatedly(self._leader_id, request, self._exchange)
+        else:
+            response = await self._ask(self._leader_id, request)
+        return response
 
     def _pause_all(self) -> None:
         self.following.pause(list(self.following.positions), self._now_ms() + self._settings.backoff_ms)

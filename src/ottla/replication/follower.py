@@ -165,9 +165,9 @@ class Position:
         return self.lag is not None and self.lag <= 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PartitionFetch:
-    """The fetch of one partition."""
+    """The fetch of one partition. Not frozen, since that takes thrice as long; nothing changes one."""
 
     topic_id: bytes
     index: int
@@ -203,6 +203,16 @@ class Session:
         self._epoch = EPOCH_INITIAL
         self._known: dict[Key, PartitionFetch] = {}
 
+    @property
+    def known(self) -> dict[Key, PartitionFetch]:
+        """The partitions of the session, as the last request left them."""
+        return self._known
+
+    @property
+    def epoch_after_answer(self) -> int:
+        """The epoch of the request after the next response, if that is sound."""
+        return 1 if self._epoch in (EPOCH_INITIAL, _EPOCH_MAX) else self._epoch + 1
+
     def plan(self, wanted: dict[Key, PartitionFetch]) -> Plan:
         known = self._known
         self._known = wanted
@@ -227,7 +237,7 @@ class Session:
             self._id, self._epoch = 0, EPOCH_INITIAL
         else:
             self._id = session_id
-            self._epoch = 1 if self._epoch in (EPOCH_INITIAL, _EPOCH_MAX) else self._epoch + 1
+            self._epoch = self.epoch_after_answer
         return True
 
     def reset(self) -> None:
@@ -241,14 +251,18 @@ class Following:
 
     positions: dict[Key, Position] = field(default_factory=dict)
     session: Session = field(default_factory=Session)
+    changes: int = 0
+    """Counts what makes another partition wanted, or none."""
 
     def follow(self, position: Position) -> None:
         """Fetch a partition, unless it is already fetched in the same leader epoch."""
         known = self.positions.get(position.key)
         if known is None or known.leader_epoch != position.leader_epoch:
             self.positions[position.key] = position
+            self.changes += 1
 
     def forget(self, key: Key) -> bool:
+        self.changes += 1
         return self.positions.pop(key, None) is not None
 
     def plan(
@@ -283,6 +297,7 @@ class Following:
         return min(paused, default=None)
 
     def pause(self, keys: Collection[Key], until_ms: int) -> None:
+        self.changes += 1
         for key in keys:
             position = self.positions.get(key)
             if position is not None:

@@ -7,7 +7,7 @@ release.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ottla.waiting.watch_list import WatchList
@@ -23,7 +23,17 @@ class Timer(Protocol):
 class PendingResponse:
     """See the module. `on_error` makes the response out of an error, where one can occur."""
 
-    __slots__ = ("_on_error", "_release", "_watched", "is_completed", "on_completed", "response", "timer")
+    __slots__ = (
+        "_lists",
+        "_on_error",
+        "_release",
+        "_ticket",
+        "_watched",
+        "is_completed",
+        "on_completed",
+        "response",
+        "timer",
+    )
 
     def __init__(self, on_error: Callable[[KafkaError], object] | None = None) -> None:
         self.response: Any = None
@@ -33,12 +43,22 @@ class PendingResponse:
         self._on_error = on_error
         self._release: Callable[[], None] | None = None
         self._watched: list[tuple[WatchList, int]] | None = None
+        self._lists: Sequence[WatchList] | None = None
+        self._ticket = 0
 
     def watch(self, changes: WatchList, watcher: Callable[[], bool]) -> None:
         """Have `watcher` called at each change until the response is completed."""
         if self._watched is None:
             self._watched = []
         self._watched.append((changes, changes.add(watcher)))
+
+    def watch_all(self, lists: Sequence[WatchList], watcher: Callable[[], bool]) -> None:
+        """The same for many changes, once: in few steps for each."""
+        assert self._lists is None, "it watches many already"
+        self._lists = lists
+        self._ticket = id(watcher)
+        for changes in lists:
+            changes.watchers[self._ticket] = watcher
 
     def when_released(self, release: Callable[[], None]) -> None:
         """Call `release` once the response is completed or abandoned."""
@@ -85,6 +105,11 @@ class PendingResponse:
             for changes, ticket in self._watched:
                 changes.remove(ticket)
             self._watched = None
+        if self._lists is not None:
+            ticket = self._ticket
+            for changes in self._lists:
+                changes.watchers.pop(ticket, None)
+            self._lists = None
         if self._release is not None:
             release, self._release = self._release, None
             release()

@@ -96,8 +96,8 @@ AMPLIFYING = frozenset((9, 15, 16, 29, 32, 35, 46, 48, 50, 61, 65, 66, 69, 74, 7
 REFUSING = frozenset((19, 20, 33, 37, 43, 44, 45, 49, 51, 57, 64))
 """The APIs whose handlers raise the errors of the controller, and whose modules have a `refuse`."""
 
-TAKING = frozenset((8, 11, 14))
-"""The APIs whose modules have a fast path for responses that come later, `takes`."""
+FAST = frozenset((8, 11, 14))
+"""The APIs, besides Produce and Fetch, whose modules have a `fast_path`."""
 
 
 def _imported_on_first_use(module: str, attribute: str = "handle") -> Callable[..., Any]:
@@ -114,7 +114,12 @@ def _imported_on_first_use(module: str, attribute: str = "handle") -> Callable[.
 
 HANDLERS: list[Api] = [
     api_versions.API,
-    Api(fetch.KEY, fetch.handle, handle_at_controller=_imported_on_first_use("fetch_metadata_log")),
+    Api(
+        fetch.KEY,
+        fetch.handle,
+        fast_path=fetch.fast_path,
+        handle_at_controller=_imported_on_first_use("fetch_metadata_log"),
+    ),
     metadata.API,
     produce.API,
 ] + [
@@ -124,7 +129,7 @@ HANDLERS: list[Api] = [
         forwarding=FORWARDING.get(key, Forwarding.NONE),
         amplifies=key in AMPLIFYING,
         refuse=_imported_on_first_use(module, "refuse") if key in REFUSING else None,
-        takes=_imported_on_first_use(module, "takes") if key in TAKING else None,
+        fast_path=_imported_on_first_use(module, "fast_path") if key in FAST else None,
     )
     for key, module in LATER.items()
 ]

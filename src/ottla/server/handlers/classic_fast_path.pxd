@@ -15,7 +15,6 @@ cdef class JoinExpress:
     @cython.locals(
         raw="const unsigned char *",
         size=Py_ssize_t,
-        version=int,
         position=Py_ssize_t,
         group_at=Py_ssize_t,
         group_end=Py_ssize_t,
@@ -32,7 +31,7 @@ cdef class JoinExpress:
         protocols=list,
         correlation=bytes,
     )
-    cpdef bint take(self, connection, memoryview frame) except -1
+    cpdef bint take(self, connection, memoryview frame, int version, long long correlation_id) except -1
 
 @cython.final
 cdef class SyncExpress:
@@ -41,7 +40,6 @@ cdef class SyncExpress:
     @cython.locals(
         raw="const unsigned char *",
         size=Py_ssize_t,
-        version=int,
         position=Py_ssize_t,
         group_at=Py_ssize_t,
         group_end=Py_ssize_t,
@@ -57,7 +55,7 @@ cdef class SyncExpress:
         correlation=bytes,
         body=bytes,
     )
-    cpdef bint take(self, connection, memoryview frame) except -1
+    cpdef bint take(self, connection, memoryview frame, int version, long long correlation_id) except -1
 
 cdef bytes _piece(const unsigned char *raw, Py_ssize_t start, Py_ssize_t end)
 

@@ -87,7 +87,7 @@ class JoinExpress:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def take(self, connection: Connection, frame: memoryview) -> bool:
+    def take(self, connection: Connection, frame: memoryview, version: int, correlation_id: int) -> bool:
         """Whether the request of this frame was taken: its answer follows. If not, nothing has happened."""
         size = byte_count(frame)
         if size < _BYTES_MIN or size > _BYTES_MAX:
@@ -96,7 +96,6 @@ class JoinExpress:
             raw = cython.cast("const unsigned char *", first_byte(frame))
         else:
             raw = frame
-        version = short_at(raw, 2)
         if version < _JOIN_FIRST or version > _JOIN_LAST:
             return False
         position = 10 + max(short_at(raw, 8), 0)  # after the client id
@@ -199,7 +198,7 @@ class SyncExpress:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def take(self, connection: Connection, frame: memoryview) -> bool:
+    def take(self, connection: Connection, frame: memoryview, version: int, correlation_id: int) -> bool:
         """Whether the request of this frame was taken: its answer follows. If not, nothing has happened."""
         size = byte_count(frame)
         if size < _BYTES_MIN or size > _BYTES_MAX:
@@ -208,7 +207,6 @@ class SyncExpress:
             raw = cython.cast("const unsigned char *", first_byte(frame))
         else:
             raw = frame
-        version = short_at(raw, 2)
         if version < _SYNC_FIRST or version > _SYNC_LAST:
             return False
         position = 10 + max(short_at(raw, 8), 0)  # after the client id

@@ -18,15 +18,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ottla.log.file_slice import FileSlice
 from ottla.log.log import Log
+from ottla.ports import Buffer
 from ottla.rare_paths import rarely
 from ottla.server.handlers.common import leader_endpoints, leader_hint
+from ottla.server.handlers.fetch_fast_path import PARTITIONS_MAX, READ_NOW_BYTES_MAX, QuickFetches
 from ottla.server.handlers.offset_common import in_parts
 from ottla.server.handlers.unexpected_errors import error_of
-from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.dispatch import RequestContext, Routes
 from ottla.server.net.long_requests import Steps
 from ottla.server.net.step_runner import Run, freed
 from ottla.server.parts import (
@@ -54,17 +56,18 @@ from ottla.wire.errors import (
 )
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+    from ottla.server.net.connection import Connection
+
 KEY = 1
 READ_COMMITTED = 1
 DEBUGGING = -2  # a consumer that reads up to the log's end, from any replica
 FROM_FOLLOWERS_VERSION = 11
 DIVERGING_VERSION = 12
 REPLICA_STATE_VERSION = 15
-READ_NOW_BYTES_MAX = (
-    64 * 1024
-)  # a slice up to this size is read when the answer is made, a larger one as it is sent
 
-PARTITIONS_AT_ONCE = 1000
+PARTITIONS_AT_ONCE = PARTITIONS_MAX
 """A fetch of more partitions, or with more in its session, runs in steps."""
 _PARTITIONS_IN_STEP = 64
 
@@ -102,12 +105,7 @@ def handle(
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session)
     fetch = _Fetch(parts, request, session, context)
-    if len(session.partitions) > PARTITIONS_AT_ONCE:
-        return fetch.in_steps()
-    found = fetch.collect(is_first=True)
-    if found is not None or request.max_wait_ms <= 0 or not session.partitions:
-        return fetch.respond(found)
-    return fetch.wait()
+    return fetch.in_steps() if len(session.partitions) > PARTITIONS_AT_ONCE else fetch.outcome()
 
 
 def _names_many(request: FetchRequest) -> bool:
@@ -188,6 +186,13 @@ class _Fetch:
         else:
             self._replica_id = request.replica_id
             self._replica_epoch = -1
+
+    def outcome(self) -> FetchResponse | PendingResponse:
+        """The response, now or later."""
+        found = self.collect(is_first=True)
+        if found is not None or self._request.max_wait_ms <= 0 or not self._session.partitions:
+            return self.respond(found)
+        return self.wait()
 
     # Collecting
 
@@ -722,4 +727,19 @@ def is_news(fetched: FetchedPartition, data: _PartitionData, count: int, is_incr
     return is_news or not is_incremental
 
 
-API = Api(KEY, handle)
+def fast_path(broker: Broker, routes: Routes) -> QuickFetches:
+    """The fast path of a listener; `_Fetch` continues where it does not apply."""
+
+    def continued(
+        connection: Connection, frame: memoryview, version: int, correlation_id: int, session: FetchSession
+    ) -> _Fetch:
+        request, context = routes.decoded(connection, frame, KEY, version, correlation_id)
+        return _Fetch(broker, request, session, context)
+
+    def send(connection: Connection, version: int, outcome: object, correlation_id: int) -> None:
+        routes.answer(connection, KEY, version, outcome, correlation_id)
+
+    def frame_of(version: int, response: FetchResponse, correlation_id: int) -> list[Buffer | FileSlice]:
+        return routes.frame(KEY, version, response, correlation_id)
+
+    return QuickFetches(broker, continued, send, frame_of)

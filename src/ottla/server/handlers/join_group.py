@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from ottla.coordinator.groups.classic.responses import join_refused
 from ottla.server.coordinators.groups import caller_of
 from ottla.server.handlers.classic_fast_path import JoinExpress
-from ottla.server.net.dispatch import Api, RequestContext, Takes
+from ottla.server.net.dispatch import Api, FastPath, RequestContext, Routes
 from ottla.server.parts import HasConfig, HasGroups
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -52,8 +52,8 @@ def handle(
     )
 
 
-def takes(broker: Broker) -> Takes:
-    return JoinExpress(broker).take
+def fast_path(broker: Broker, routes: Routes) -> FastPath:
+    return JoinExpress(broker)
 
 
-API = Api(KEY, handle, takes=takes)
+API = Api(KEY, handle, fast_path=fast_path)

@@ -21,7 +21,7 @@ from ottla.server.handlers.offset_common import (
     rejoined,
     split,
 )
-from ottla.server.net.dispatch import Api, RequestContext, Takes
+from ottla.server.net.dispatch import Api, FastPath, RequestContext, Routes
 from ottla.server.net.long_requests import Steps
 from ottla.server.parts import HasGroups, HasImage
 from ottla.wire.error_codes import ErrorCode
@@ -132,8 +132,8 @@ def _name_of(topic: _Topic) -> str:
     return topic.name
 
 
-def takes(broker: Broker) -> Takes:
-    return CommitExpress(broker).take
+def fast_path(broker: Broker, routes: Routes) -> FastPath:
+    return CommitExpress(broker)
 
 
-API = Api(KEY, handle, takes=takes)
+API = Api(KEY, handle, fast_path=fast_path)

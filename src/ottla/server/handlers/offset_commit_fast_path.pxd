@@ -16,7 +16,6 @@ cdef class CommitExpress:
     @cython.locals(
         raw="const unsigned char *",
         size=Py_ssize_t,
-        version=int,
         position=Py_ssize_t,
         group_at=Py_ssize_t,
         group_end=Py_ssize_t,
@@ -46,6 +45,6 @@ cdef class CommitExpress:
         head=bytes,
         frame_out=bytes,
     )
-    cpdef bint take(self, connection, memoryview frame) except -1
+    cpdef bint take(self, connection, memoryview frame, int version, long long correlation_id) except -1
 
 cdef bytes _piece(const unsigned char *raw, Py_ssize_t start, Py_ssize_t end)

@@ -77,7 +77,7 @@ class CommitExpress:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def take(self, connection: Connection, frame: memoryview) -> bool:
+    def take(self, connection: Connection, frame: memoryview, version: int, correlation_id: int) -> bool:
         """Whether the request of this frame was taken: its answer follows. If not, nothing has happened."""
         size = byte_count(frame)
         if size < _BYTES_MIN or size > _BYTES_MAX:
@@ -86,7 +86,6 @@ class CommitExpress:
             raw = cython.cast("const unsigned char *", first_byte(frame))
         else:
             raw = frame
-        version = short_at(raw, 2)
         if version < _FIRST or version > _LAST:
             return False
         position = 10 + max(short_at(raw, 8), 0)  # after the client id

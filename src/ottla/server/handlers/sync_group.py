@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.coordinator.groups.classic.responses import sync_refused
 from ottla.server.coordinators.groups import caller_of
 from ottla.server.handlers.classic_fast_path import SyncExpress
-from ottla.server.net.dispatch import Api, RequestContext, Takes
+from ottla.server.net.dispatch import Api, FastPath, RequestContext, Routes
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -41,8 +41,8 @@ def handle(
     )
 
 
-def takes(broker: Broker) -> Takes:
-    return SyncExpress(broker).take
+def fast_path(broker: Broker, routes: Routes) -> FastPath:
+    return SyncExpress(broker)
 
 
-API = Api(KEY, handle, takes=takes)
+API = Api(KEY, handle, fast_path=fast_path)

@@ -76,6 +76,30 @@ class Express(Protocol):
         """The same, if the first `count` bytes are one request with its size before it."""
 
 
+class FastPath(Protocol):
+    """A fast path of one API, which may respond later."""
+
+    def take(self, connection: Connection, frame: memoryview, version: int, correlation_id: int) -> bool:
+        """Handle a request. False: nothing has happened."""
+
+
+class Routes(Protocol):
+    """The general way, for a fast path that continues there."""
+
+    def decoded(
+        self, connection: Connection, frame: memoryview, key: int, version: int, correlation_id: int
+    ) -> tuple[Any, RequestContext]:
+        """The request in a frame, with its context."""
+
+    def frame(self, key: int, version: int, response: Any, correlation_id: int) -> list[Buffer | FileSlice]:
+        """The parts of a response's frame."""
+
+    def answer(
+        self, connection: Connection, key: int, version: int, outcome: Any, correlation_id: int
+    ) -> None:
+        """Send what a handler returned."""
+
+
 class NoExpress:
     """No request has a fast path."""
 
@@ -89,13 +113,6 @@ class NoExpress:
         return None
 
 
-class Takes(Protocol):
-    """A fast path for requests whose response comes later. If it returns False, nothing has happened."""
-
-    def __call__(self, connection: Connection, frame: memoryview) -> bool:
-        """Whether the request was taken: then it has put its response in the connection's queue."""
-
-
 @dataclass(frozen=True, slots=True)
 class Api:
     """One API as its handler module declares it.
@@ -103,8 +120,8 @@ class Api:
     `handle(parts, request, context)` returns the response; a `PendingResponse` or a coroutine for one that
     comes later; a generator that returns one of these, and runs in slices; or None if the protocol has no
     response. `handle_at_controller`: on controller listeners the key belongs to another request.
-    `express(broker, listener)` returns the fast path of the one API that has one, and `takes(broker)` one for
-    responses that come later, of any API. `amplifies`: a small request may have a large response, and is
+    `express(broker, listener)` returns the fast path from frame to frame, which one API has. `fast_path(broker,
+    routes)`: one that may respond later. `amplifies`: a small request may have a large response, and is
     read-only (`response_memory.py`). `refuse(request, error, version)` returns the response for a KafkaError
     that `handle` raises. `answer_unsupported`: the response, in version 0, to a request of an unsupported
     version; without it the connection is closed.
@@ -113,7 +130,7 @@ class Api:
     key: int
     handle: Handle
     express: Callable[[Broker, str], Express] | None = None
-    takes: Callable[[Broker], Takes] | None = None
+    fast_path: Callable[[Broker, Routes], FastPath] | None = None
     forwarding: Forwarding = Forwarding.NONE
     handle_at_controller: Handle | None = None
     amplifies: bool = False
@@ -148,12 +165,12 @@ class _Route:
         "amplifies",
         "decode",
         "encode",
+        "fast_path",
         "handle",
         "has_flexible_header",
         "prefix",
         "request",
         "response",
-        "takes",
         "version",
     )
 
@@ -161,7 +178,7 @@ class _Route:
         entry = apis.API_BY_KEY[key]
         self.handle = handle
         self.amplifies = False
-        self.takes: Takes | None = None
+        self.fast_path: FastPath | None = None
         self.has_flexible_header = apis.request_header_version(key, version) >= 2
         self.request, self.version = entry.request_class(), version
         self.decode = codec.decoder(self.request, version)
@@ -302,7 +319,7 @@ class Dispatcher:
         self._routes: dict[int, _Route] = {}
         self._handlers: dict[int, Handler] = {}
         self.express: Express = NoExpress()
-        self._takes: dict[int, Callable[[Broker], Takes]] = {}
+        self._fast_paths: dict[int, Callable[[Broker, Routes], FastPath]] = {}
         self._forwarding: dict[int, Forwarding] = {}
         self._unsupported_answers = {
             api.key: api.answer_unsupported for api in handlers if api.answer_unsupported is not None
@@ -316,8 +333,8 @@ class Dispatcher:
                 self._handlers[api.key] = Handler(handle, api.refuse)
                 if api.express is not None:
                     self.express = api.express(broker, listener_name)
-                if api.takes is not None:
-                    self._takes[api.key] = api.takes
+                if api.fast_path is not None and handle is api.handle:
+                    self._fast_paths[api.key] = api.fast_path
                 if api.forwarding is not Forwarding.NONE:
                     self._forwarding[api.key] = api.forwarding
 
@@ -340,7 +357,8 @@ class Dispatcher:
                 route = self._make_route(connection, key, version, correlation_id)
                 if route is None:
                     return None
-            if route.takes is not None and route.takes(connection, frame):
+            fast_path = route.fast_path
+            if fast_path is not None and fast_path.take(connection, frame, version, correlation_id):
                 return None
             if route.amplifies and not connection.begin_alone(frame):
                 return True
@@ -372,16 +390,38 @@ class Dispatcher:
         if kind is GeneratorType or len(frame) >= SLICED_BYTES_MIN:
             self._long.finish(route, context, request, outcome, position)
             return None
+        self._answer(connection, route, outcome, correlation_id)
+        return None
+
+    def _answer(self, connection: Connection, route: _Route, outcome: Any, correlation_id: int) -> None:
+        kind = type(outcome)
         if kind is not PendingResponse and kind is not CoroutineType and connection.owes_nothing:
             try:
                 parts = route.frame(outcome, correlation_id)
             except Exception as error:  # noqa: BLE001  whatever it is, the client must not wait
                 connection.close_unwritable(error)
-                return None
+                return
             connection.answer_now(parts)
-            return None
+            return
         self._answer_later(connection, route, outcome, correlation_id)
-        return None
+
+    # Routes
+
+    def decoded(
+        self, connection: Connection, frame: memoryview, key: int, version: int, correlation_id: int
+    ) -> tuple[Any, RequestContext]:
+        route = self._routes[key << 16 | version]
+        client_id, position = frames.read_client_id(frame, route.has_flexible_header)
+        context = RequestContext(version, correlation_id, client_id, connection, self._listener_name)
+        return route.decode(frame, position)[0], context
+
+    def frame(self, key: int, version: int, response: Any, correlation_id: int) -> list[Buffer | FileSlice]:
+        return self._routes[key << 16 | version].frame(response, correlation_id)
+
+    def answer(
+        self, connection: Connection, key: int, version: int, outcome: Any, correlation_id: int
+    ) -> None:
+        self._answer(connection, self._routes[key << 16 | version], outcome, correlation_id)
 
     def request_failed(self, connection: Connection, error: Exception) -> None:
         """Close a connection whose request met a bug of ours."""
@@ -427,8 +467,8 @@ class Dispatcher:
         """The route of an API version that this node answers itself."""
         route = _Route(self._handlers[key].direct, key, version)
         route.amplifies = key in self._amplifying
-        if (takes := self._takes.get(key)) is not None:
-            route.takes = takes(self._broker)
+        if (fast_path := self._fast_paths.get(key)) is not None:
+            route.fast_path = fast_path(self._broker, self)
         return route
 
     def _make_route(

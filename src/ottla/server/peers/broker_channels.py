@@ -23,6 +23,16 @@ class ChannelParts(HasNodeId, HasConfig, HasImage, Protocol):
     """The parts of a node that `BrokerChannels` uses."""
 
 
+class Repeater(Protocol):
+    """Handles responses of one API without messages, and sends the next requests."""
+
+    def begin(self, request: Any, version: int, client_id: str) -> bool:
+        """Whether the responses to this request may be handled that way."""
+
+    def take(self, frame: bytes, correlation_id: int) -> bytes | None:
+        """See `channel.Repeat`."""
+
+
 class BrokerUnknown(ConnectionError):
     """The broker is unknown to the cluster, or not alive."""
 
@@ -65,6 +75,62 @@ class BrokerChannels:
             raise TimeoutError(
                 f"broker {broker_id} did not answer for {timeout_ms} ms ({self._timeout_setting})"
             ) from None
+
+    async def ask_repeatedly(self, broker_id: int, request: Message, repeater: Repeater) -> Any:
+        """The same, and `repeater` may handle responses and send more requests. The timeout is that of each
+        of them.
+        """
+        timeout_ms = self._parts.config.int_of(self._timeout_setting)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                channel = await self._channel(broker_id)
+            key = request.API_KEY
+            assert key is not None, f"{request.NAME} is not a request"
+            version = channel.version_for(key)
+            if not repeater.begin(request, version, self._client_id):
+                async with asyncio.timeout(timeout_ms / 1000):
+                    return await channel.ask(request, version=version)
+            return await self._answer_within(
+                timeout_ms / 1000, broker_id, channel, request, version, repeater
+            )
+        except TimeoutError:
+            self._drop(broker_id)
+            raise TimeoutError(
+                f"broker {broker_id} did not answer for {timeout_ms} ms ({self._timeout_setting})"
+            ) from None
+
+    async def _answer_within(
+        self,
+        timeout_s: float,
+        broker_id: int,
+        channel: Channel,
+        request: Message,
+        version: int,
+        repeater: Repeater,
+    ) -> Any:
+        loop = asyncio.get_running_loop()
+        parts = self._parts
+        registration = parts.image.brokers.get(broker_id)
+        take = repeater.take
+
+        def repeat(frame: bytes, correlation_id: int) -> bytes | None:
+            # A broker that is fenced or has moved is not asked again on this connection.
+            return take(frame, correlation_id) if parts.image.brokers.get(broker_id) is registration else None
+
+        sent = channel.ask_repeatedly(request, version, repeat)
+
+        def check() -> None:
+            due = sent.sent_at + timeout_s
+            if due > loop.time():
+                timers[0] = loop.call_at(due, check)
+            elif not sent.answer.done():
+                sent.answer.set_exception(TimeoutError())
+
+        timers = [loop.call_at(sent.sent_at + timeout_s, check)]
+        try:
+            return await sent.answer
+        finally:
+            timers[0].cancel()
 
     def close(self) -> None:
         for broker_id in list(self._channels):

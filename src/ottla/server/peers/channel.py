@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from ottla.ports import Network
@@ -27,12 +27,25 @@ class ChannelLost(ConnectionError):
     """The connection closed before the response arrived: the request may have been processed or not."""
 
 
-@dataclass(frozen=True, slots=True)
-class _InFlight:
-    key: int
-    version: int
-    correlation_id: int
-    answer: asyncio.Future[Any]
+Repeat = Callable[[bytes, int], bytes | None]
+"""Handles the frame of a response with this correlation id: the frame of the next request of the same API and
+version, whose id is the next one. Or None: the response is decoded, and is the answer."""
+
+
+class InFlight:
+    """A request that waits for its response, or the last one of several that are repeated."""
+
+    __slots__ = ("answer", "correlation_id", "key", "repeat", "sent_at", "version")
+
+    def __init__(
+        self, key: int, version: int, correlation_id: int, answer: asyncio.Future[Any], repeat: Repeat | None
+    ) -> None:
+        self.key = key
+        self.version = version
+        self.correlation_id = correlation_id
+        self.answer = answer
+        self.repeat = repeat
+        self.sent_at = 0.0  # by the clock of the event loop; only of requests that are repeated
 
 
 class Channel(asyncio.Protocol):
@@ -42,7 +55,7 @@ class Channel(asyncio.Protocol):
         self._client_id = client_id
         self._transport: asyncio.Transport | None = None
         self._reader = FrameReader(ANSWER_BYTES_MAX)
-        self._unanswered: deque[_InFlight] = deque()
+        self._unanswered: deque[InFlight] = deque()
         self._correlation_id = 0
         self._versions: dict[int, tuple[int, int]] = {}
         self.is_closed = False
@@ -81,12 +94,28 @@ class Channel(asyncio.Protocol):
         assert key is not None, f"{request.NAME} is not a request"
         if version is None:
             version = self.version_for(key)
+        return await self._send(request, key, version, None).answer
+
+    def ask_repeatedly(self, request: Message, version: int, repeat: Repeat) -> InFlight:
+        """Send a request, and others after it for as long as `repeat` handles the responses. The first one
+        that it does not handle is the answer.
+        """
+        if self._transport is None or self.is_closed:
+            raise ChannelLost("The connection is closed.")
+        assert request.API_KEY is not None, f"{request.NAME} is not a request"
+        return self._send(request, request.API_KEY, version, repeat)
+
+    def _send(self, request: Message, key: int, version: int, repeat: Repeat | None) -> InFlight:
+        assert self._transport is not None
         self._correlation_id += 1
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
         frame = request_frame(request, version, self._correlation_id, self._client_id)
-        self._unanswered.append(_InFlight(key, version, self._correlation_id, answer))
+        sent = InFlight(key, version, self._correlation_id, loop.create_future(), repeat)
+        if repeat is not None:
+            sent.sent_at = loop.time()
+        self._unanswered.append(sent)
         self._transport.write(frame)
-        return await answer
+        return sent
 
     def close(self) -> None:
         if self._transport is not None and not self.is_closed:
@@ -111,6 +140,15 @@ class Channel(asyncio.Protocol):
         if not self._unanswered:
             raise MalformedMessage("received an unexpected response.")
         asked = self._unanswered[0]
+        if asked.repeat is not None and len(self._unanswered) == 1 and not asked.answer.done():
+            following = asked.repeat(frame, self._correlation_id)
+            if following is not None:
+                self._correlation_id += 1
+                asked.correlation_id = self._correlation_id
+                asked.sent_at = asyncio.get_running_loop().time()
+                if self._transport is not None and not self.is_closed:
+                    self._transport.write(following)
+                return
         correlation_id, response = read_response(frame, asked.key, asked.version)
         if correlation_id != asked.correlation_id:
             raise MalformedMessage("received responses out of order.")

@@ -9,7 +9,7 @@ epoch changes a session; any other request is refused and has no effect.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.ports import Clock, Random
 from ottla.rare_paths import rarely
@@ -72,6 +72,7 @@ class FetchSession:
         "is_incremental",
         "partitions",
         "used_ms",
+        "waiting",
     )
 
     def __init__(self, session_id: int, by_id: bool, now_ms: int, *, is_follower: bool = False) -> None:
@@ -82,6 +83,7 @@ class FetchSession:
         self.is_follower = is_follower
         self.created_ms = self.used_ms = now_ms
         self.partitions: dict[PartitionKey, FetchedPartition] = {}
+        self.waiting: Any = None  # what the fast path keeps from one fetch to the next
 
     def take(self, topics: Iterable[FetchRequest.FetchTopic]) -> None:
         """Add or update the partitions in a request."""
@@ -152,12 +154,21 @@ class FetchSessions:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         if known.by_id != by_id:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-        known.is_incremental = True
-        known.epoch = 1 if known.epoch == _EPOCH_MAX else known.epoch + 1
-        known.used_ms = self._clock.now_ms()
-        # Most recently used last: the first one is evicted first.
-        self._sessions[known.id] = self._sessions.pop(known.id)
+        self.advance(known)
         return known
+
+    def current(self, session_id: int, epoch: int) -> FetchSession | None:
+        """The session with this id, if this is the epoch of its next request."""
+        session = self._sessions.get(session_id)
+        return session if session is not None and session.epoch == epoch else None
+
+    def advance(self, session: FetchSession) -> None:
+        """A request continues a session."""
+        session.is_incremental = True
+        session.epoch = 1 if session.epoch == _EPOCH_MAX else session.epoch + 1
+        session.used_ms = self._clock.now_ms()
+        # Most recently used last: the first one is evicted first.
+        self._sessions[session.id] = self._sessions.pop(session.id)
 
     def keep(self, session: FetchSession, request: FetchRequest) -> None:
         """Store a new session; drop one without partitions."""

@@ -270,6 +270,7 @@ class Replication:
             clock=parts.clock,
             storage=parts.directories,
             ask=channels.ask,
+            ask_repeatedly=channels.ask_repeatedly,
             settings=FetchSettings(
                 wait_max_ms=config.int_of("replica.fetch.wait.max.ms"),
                 min_bytes=config.int_of("replica.fetch.min.bytes"),

@@ -57,7 +57,8 @@ cdef class _Waiting:
     cpdef on_growth(self)
     cpdef answer_if_enough(self)
     cpdef on_time(self)
-    cdef _general_parts(self, bint is_late)
+    cdef _look_again(self, bint is_late)
+    cdef _look_safely(self, bint is_first, bint must_answer)
     @cython.locals(
         replica_id=cython.longlong,
         is_follower=cython.bint,

@@ -215,7 +215,7 @@ class _Waiting:
         self._version = version
         self._correlation_id = correlation_id
         self._pending = None
-        parts = self._look(True, False)
+        parts = self._look_safely(True, False)
         if parts is None or (not parts and self._wait_ms <= 0):
             # Also if it was looked at already: to note the same fetch again changes nothing.
             fetch = self._quick.continued(connection, frame, version, correlation_id, self._session)
@@ -275,10 +275,8 @@ class _Waiting:
     def answer_if_enough(self) -> None:
         self._is_due = False
         if self.is_waiting():
-            parts = self._look(False, False)
-            if parts is None:
-                parts = self._general_parts(False)
-            if parts:
+            parts = self._look_again(False)
+            if parts is None or parts:
                 assert self._pending is not None
                 self._pending.complete(parts)
 
@@ -293,21 +291,36 @@ class _Waiting:
             self._timer_at = self._deadline
             self._loop.call_at(self._deadline, self.on_time)
         else:
-            parts = self._look(False, True)
-            pending.complete(self._general_parts(True) if parts is None else parts)
+            pending.complete(self._look_again(True))
 
-    def _general_parts(self, is_late: bool) -> Any:
-        """The same as `_look` with the general way's response."""
-        assert self._connection is not None
-        fetch = self._quick.continued(
-            self._connection, memoryview(self._frame), self._version, self._correlation_id, self._session
-        )
-        found = fetch.collect(at_deadline=is_late)
-        if found is None:
-            return []
-        return self._quick.frame_of(self._version, fetch.respond(found), self._correlation_id)
+    def _look_again(self, is_late: bool) -> Any:
+        """The parts of the response's frame; none if it has too little to answer yet. None: a bug of ours,
+        and the connection must be closed, so that the client does not wait.
+        """
+        try:
+            parts = self._look_safely(False, is_late)
+            if parts is not None:
+                return parts
+            assert self._connection is not None
+            fetch = self._quick.continued(
+                self._connection, memoryview(self._frame), self._version, self._correlation_id, self._session
+            )
+            found = fetch.collect(at_deadline=is_late)
+            if found is None:
+                return []
+            return self._quick.frame_of(self._version, fetch.respond(found), self._correlation_id)
+        except Exception as error:  # noqa: BLE001 - those whose append has called this are not concerned
+            self._broker.failures.note("Fetch", "", error)
+            return None
 
     # Looking
+
+    def _look_safely(self, is_first: bool, must_answer: bool) -> Any:
+        """`_look`; the general way meets and reports a bug of ours, for the partition alone."""
+        try:
+            return self._look(is_first, must_answer)
+        except Exception:  # noqa: BLE001 - see above
+            return None
 
     def _look(self, is_first: bool, must_answer: bool) -> Any:
         """The parts of the response's frame; none if it has too little to answer yet. None: the general way

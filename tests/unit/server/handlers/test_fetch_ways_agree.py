@@ -541,3 +541,31 @@ def test_the_fast_path_takes_what_followers_and_consumers_usually_send(tmp_path:
         side.close()
 
     _run(main())
+
+
+def test_a_bug_in_a_look_is_an_error_of_its_partition_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        sides = [_Side(tmp_path / name, is_quick=name == "quick") for name in ("quick", "general")]
+        for side in sides:
+            for client_id in (0, 2):
+                await side.step(("fetch", client_id, _ALL))
+            await side.step(("wait", 500))
+            for client_id in (0, 2):
+                await side.step(("fetch", client_id, []))
+            log = side.logs[PLACES[0]]
+            log.segments.forget_positions()
+            with monkeypatch.context() as patch:
+                patch.setattr(type(log), "locate", lambda *_args, **_options: [][0])
+                side._lead(PLACES[0], 0, 1, (1,))
+                await side.step(("append", PLACES[0], 1))
+            assert log.log_end_offset == 1
+            assert not side.clients[2].connection._queue
+            assert side.broker.failures.total > 0
+        written = [side.clients[2].transport.written for side in sides]
+        assert written[0] == written[1]
+        for side in sides:
+            side.close()
+
+    _run(main())

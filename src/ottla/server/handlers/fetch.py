@@ -28,7 +28,7 @@ from ottla.server.handlers.common import leader_endpoints, leader_hint
 from ottla.server.handlers.fetch_fast_path import PARTITIONS_MAX, READ_NOW_BYTES_MAX, QuickFetches
 from ottla.server.handlers.offset_common import in_parts
 from ottla.server.handlers.unexpected_errors import error_of
-from ottla.server.net.dispatch import RequestContext, Routes
+from ottla.server.net.dispatch import Api, RequestContext, Routes
 from ottla.server.net.long_requests import Steps
 from ottla.server.net.step_runner import Run, freed
 from ottla.server.parts import (
@@ -743,3 +743,6 @@ def fast_path(broker: Broker, routes: Routes) -> QuickFetches:
         return routes.frame(KEY, version, response, correlation_id)
 
     return QuickFetches(broker, continued, send, frame_of)
+
+
+API = Api(KEY, handle, fast_path=fast_path)

@@ -120,11 +120,11 @@ class Api:
     `handle(parts, request, context)` returns the response; a `PendingResponse` or a coroutine for one that
     comes later; a generator that returns one of these, and runs in slices; or None if the protocol has no
     response. `handle_at_controller`: on controller listeners the key belongs to another request.
-    `express(broker, listener)` returns the fast path from frame to frame, which one API has. `fast_path(broker,
-    routes)`: one that may respond later. `amplifies`: a small request may have a large response, and is
-    read-only (`response_memory.py`). `refuse(request, error, version)` returns the response for a KafkaError
-    that `handle` raises. `answer_unsupported`: the response, in version 0, to a request of an unsupported
-    version; without it the connection is closed.
+    `express(broker, listener)` returns the fast path from frame to frame, which one API has. `fast_path(
+    broker, routes)`: one that may respond later. `amplifies`: a small request may have a large response, and
+    is read-only (`response_memory.py`). `refuse(request, error, version)` returns the response for a
+    KafkaError that `handle` raises. `answer_unsupported`: the response, in version 0, to a request of an
+    unsupported version; without it the connection is closed.
     """
 
     key: int
@@ -319,7 +319,8 @@ class Dispatcher:
         self._routes: dict[int, _Route] = {}
         self._handlers: dict[int, Handler] = {}
         self.express: Express = NoExpress()
-        self._fast_paths: dict[int, Callable[[Broker, Routes], FastPath]] = {}
+        self._makers: dict[int, Callable[[Broker, Routes], FastPath]] = {}
+        self._fast_paths: dict[int, FastPath] = {}
         self._forwarding: dict[int, Forwarding] = {}
         self._unsupported_answers = {
             api.key: api.answer_unsupported for api in handlers if api.answer_unsupported is not None
@@ -334,7 +335,7 @@ class Dispatcher:
                 if api.express is not None:
                     self.express = api.express(broker, listener_name)
                 if api.fast_path is not None and handle is api.handle:
-                    self._fast_paths[api.key] = api.fast_path
+                    self._makers[api.key] = api.fast_path
                 if api.forwarding is not Forwarding.NONE:
                     self._forwarding[api.key] = api.forwarding
 
@@ -467,8 +468,9 @@ class Dispatcher:
         """The route of an API version that this node answers itself."""
         route = _Route(self._handlers[key].direct, key, version)
         route.amplifies = key in self._amplifying
-        if (fast_path := self._fast_paths.get(key)) is not None:
-            route.fast_path = fast_path(self._broker, self)
+        if key in self._makers and key not in self._fast_paths:
+            self._fast_paths[key] = self._makers[key](self._broker, self)
+        route.fast_path = self._fast_paths.get(key)
         return route
 
     def _make_route(

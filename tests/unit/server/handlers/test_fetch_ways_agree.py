@@ -166,7 +166,7 @@ class _Side:
         self.kept = {place: self.partition(place) for place in PLACES}
         self.dispatcher = Dispatcher(self.broker, HANDLERS, LISTENER, "broker")
         if not is_quick:
-            self.dispatcher._quick.clear()
+            self.dispatcher._makers.clear()
         self.version = 18
         self.clients: dict[int, _Client] = {}
         self.errors: list[str] = []
@@ -517,13 +517,18 @@ def test_the_fast_path_takes_what_followers_and_consumers_usually_send(tmp_path:
     async def main() -> None:
         side = _Side(tmp_path / "quick", is_quick=True)
         taken: list[bool] = []
-        quick = side.dispatcher._quick[1]
+        make = side.dispatcher._makers[1]
 
-        def take(*asked: Any) -> bool:
-            taken.append(quick.take(*asked))
-            return taken[-1]
+        def watched(*parts: Any) -> Any:
+            made = make(*parts)
 
-        side.dispatcher._quick[1] = SimpleNamespace(take=take)
+            def take(*asked: Any) -> bool:
+                taken.append(made.take(*asked))
+                return taken[-1]
+
+            return SimpleNamespace(take=take)
+
+        side.dispatcher._makers[1] = watched
         for client_id in CLIENTS:
             await side.step(("fetch", client_id, _ALL))
         await side.step(("wait", 500))

@@ -151,7 +151,8 @@ def test_the_usual_commit_takes_the_fast_path(
         try:
             if version >= 9 or group != "consumer":
                 take = CommitExpress(side.broker).take
-                assert take(side.connections[0][0], memoryview(_plain(version, group, member, epoch)))
+                frame = memoryview(_plain(version, group, member, epoch))
+                assert take(side.connections[0][0], frame, version, 7)
         finally:
             side.close()
 

@@ -203,7 +203,7 @@ def test_the_usual_rebalance_takes_the_fast_path(
 
             def taken(take: Any, kind: str, member: str, version: int) -> bool:
                 frame = _frame(kind, member, version, _plain, side.generation)
-                return bool(take(connection, memoryview(bytearray(frame))))
+                return bool(take(connection, memoryview(bytearray(frame)), version, 7))
 
             side.ask(("join", "m1", join_version, _plain))  # the leader begins the rebalance
             assert taken(join, "join", "m2", join_version)

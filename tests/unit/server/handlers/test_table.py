@@ -9,13 +9,14 @@ import sys
 from pathlib import Path
 
 from ottla.server import handlers
-from ottla.server.handlers import HANDLERS, LATER, REFUSING, TAKING
+from ottla.server.handlers import FAST, HANDLERS, LATER, REFUSING
 
 _HELPERS = {
     "__init__",
     "auto_create",
     "classic_fast_path",
     "common",
+    "fetch_fast_path",
     "log_levels",
     "offset_commit_fast_path",
     "offset_common",
@@ -36,7 +37,7 @@ def test_every_module_of_an_api_is_in_the_table_under_its_key() -> None:
         api = importlib.import_module(f"ottla.server.handlers.{name}").API
         assert api.key == key
         assert (api.refuse is not None) == (key in REFUSING)
-        assert (api.takes is not None) == (key in TAKING)
+        assert (api.fast_path is not None) == (key in FAST)
 
 
 def test_every_handler_declares_which_parts_of_a_node_it_needs() -> None:

@@ -64,7 +64,7 @@ class Side:
         self.broker.groups.start()
         self.dispatcher = Dispatcher(self.broker, HANDLERS, LISTENER, "broker")
         if not is_quick:
-            self.dispatcher._takes.clear()
+            self.dispatcher._makers.clear()
         self.connections: list[tuple[Connection, Wire]] = []
         self.connect()
         self.connect()

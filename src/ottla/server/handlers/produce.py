@@ -378,10 +378,14 @@ class _Appending:
             log_start_offset=appended.log_start_offset,
         )
         log = partition.log
-        if log is not None and (
-            log.is_flush_due or (self._request.acks == -1 and log.high_watermark <= appended.last_offset)
-        ):
-            needs_replicas = self._request.acks == -1
+        needs_replicas = self._request.acks == -1
+        if log is None:
+            # A later append of the fast path has taken the directory offline: nobody knows any more whether
+            # the followers have this one. -1: they had it before.
+            must_wait = needs_replicas and appended.last_offset >= 0
+        else:
+            must_wait = log.is_flush_due or (needs_replicas and log.high_watermark <= appended.last_offset)
+        if must_wait:
             self._waiting.append(
                 Append(written, partition, appended.last_offset + 1, needs_replicas=needs_replicas)
             )

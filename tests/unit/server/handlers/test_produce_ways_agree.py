@@ -33,6 +33,7 @@ from ottla.server.handlers.produce_fast_path import Begun, ProduceExpress
 from ottla.server.net.dispatch import RequestContext, _Route
 from ottla.server.replicas.partition import Partition, Partitions
 from ottla.waiting.pending_response import PendingResponse
+from ottla.wire import codec
 from ottla.wire.errors import ErrorCode, KafkaStorageError, MalformedMessage
 from ottla.wire.frame import read_client_id, request_frame
 from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
@@ -507,3 +508,58 @@ def test_a_write_that_fails_once_is_reported(tmp_path: Path) -> None:
     side.ask(13, frame)
     assert side.has_reported
     side.close()
+
+
+@pytest.mark.parametrize("is_quick", [True, False])
+def test_a_disk_that_fails_in_the_middle_acknowledges_nothing_that_no_follower_has(
+    tmp_path: Path, is_quick: bool
+) -> None:
+    """The directory goes offline with all its partitions, also those to which the request has appended."""
+
+    async def run() -> None:
+        side = _Side(tmp_path / "side", LogConfig(), is_quick=is_quick)
+        logs = [cast(Log, partition.log) for partition in side.partitions]
+        for partition in side.partitions[:2]:
+            _lead(partition, [1, 2])
+        first = _frame_of_many(acks=1, indexes=[0, 1, 2])
+        side.ask(12, first)
+
+        def take_offline(log: Log, error: OSError) -> Exception:
+            for partition in side.partitions:
+                partition.log = None
+                partition.leadership = None
+                partition.notify_all()
+            return KafkaStorageError(str(error))
+
+        side.broker.directories.storage_error = take_offline
+        side.disk.fault = lambda asked, path: (
+            errno.EIO if asked == "write" and path.endswith(".log") and "-2/" in path else 0
+        )
+        answer = side.ask(12, _frame_of_many(acks=-1, indexes=[0, 1, 2, 0]))
+        assert logs[0].log_end_offset == 2
+        assert answer == "waits"
+        [answered] = side.answered()
+        assert answered is not None
+        response, _ = codec.decoder(ProduceResponse, 12)(memoryview(answered), 9)
+        codes = [part.error_code for topic in response.responses for part in topic.partition_responses]
+        assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 4
+        assert side.begun_answers == is_quick
+        for partition, log in zip(side.partitions, logs, strict=True):
+            partition.log = log
+        side.close()
+
+    asyncio.run(run())
+
+
+def _frame_of_many(*, acks: int, indexes: list[int]) -> bytes:
+    topic = ProduceRequest.TopicProduceData(
+        name="news",
+        partition_data=[
+            ProduceRequest.PartitionProduceData(
+                index=index, records=memoryview(build_batch([Record(0, START_MS, None, b"v")]))
+            )
+            for index in indexes
+        ],
+    )
+    request = ProduceRequest(acks=acks, timeout_ms=60_000, topic_data=[topic])
+    return request_frame(request, 12, 7, "test")[4:]

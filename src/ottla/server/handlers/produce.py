@@ -290,6 +290,7 @@ class _Appending:
         now_ms = self._parts.clock.now_ms()
         monotonic = self._parts.clock.monotonic
         begun = iter(self._begun.written if self._begun is not None else ())
+        failure = self._begun.failure if self._begun is not None else None
         for topic in request.topic_data:
             answers: list[_PartitionResponse] = []
             for data in topic.partition_data:
@@ -300,6 +301,9 @@ class _Appending:
                     continue
                 asked: Partition | None = None
                 try:
+                    if failure is not None:
+                        met, failure = failure, None
+                        raise met
                     asked, guard = self._check_asked(topic, data)
                     assert data.records is not None  # which it refuses
                     appended: Appended | Written

@@ -86,10 +86,14 @@ class Written(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """A request of which these batches, the first ones, are appended. Its slice of time ends at `stop_at`."""
+    """A request of which these batches, the first ones, are appended. Its slice of time ends at `stop_at`.
+
+    `failure`: a bug that the next batch met. It may be in the log, so it is not appended again.
+    """
 
     written: list[Written]
     stop_at: float
+    failure: Exception | None
 
 
 class ProduceExpress:
@@ -218,6 +222,8 @@ class ProduceExpress:
                     # others.
                     broker.directories.storage_error(log, error)
                     return self._stop(answer, number, by_id, waiting, stop_at)
+                except Exception as failure:  # noqa: BLE001  it concerns this partition alone
+                    return self._stop(answer, number, by_id, waiting, stop_at, failure)
                 put_long(out, at + 6, offset)
                 put_long(out, at + 14, log_append_time)
                 put_long(out, at + 22, log.log_start_offset)
@@ -241,9 +247,13 @@ class ProduceExpress:
         by_id: bool,
         waiting: list[tuple[int, Partition, int]] | None,
         stop_at: float,
+        failure: Exception | None = None,
     ) -> bytes | None:
-        """Note the first `number` partitions, which are appended; `answer` has their part of the response."""
-        if not number:
+        """Note the first `number` partitions, which are appended; `answer` has their part of the response.
+
+        `failure`: a bug that the next one met.
+        """
+        if not number and failure is None:
             return None
         last_offsets = {index: end_offset - 1 for index, _, end_offset in waiting or ()}
         written: list[Written] = []
@@ -259,7 +269,7 @@ class ProduceExpress:
                 written.append(Written(first_offset, last_offset, time_ms, log_start_offset))
                 at += _ANSWER_PARTITION_BYTES
             at += 1
-        self.begun = Begun(written, stop_at)
+        self.begun = Begun(written, stop_at, failure)
         return None
 
 

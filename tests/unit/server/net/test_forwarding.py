@@ -27,6 +27,7 @@ from ottla.wire.message import Message
 from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from ottla.wire.messages.alter_configs import AlterConfigsRequest
 from ottla.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from ottla.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest
 from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
@@ -208,6 +209,9 @@ def requests_of_a_change() -> list[Message]:
                     ops=[AlterClientQuotasRequest.OpData(key="producer_byte_rate", value=1.0)],
                 )
             ]
+        ),
+        AlterUserScramCredentialsRequest(
+            deletions=[AlterUserScramCredentialsRequest.ScramCredentialDeletion(name="a", mechanism=1)]
         ),
         UpdateFeaturesRequest(),
         UnregisterBrokerRequest(broker_id=7),

@@ -111,6 +111,8 @@ cdef class BatchBuilder:
     @cython.locals(room=Py_ssize_t)
     cdef _grow(self, Py_ssize_t size)
 
+    cpdef limit_to(self, Py_ssize_t size)
+
     @cython.locals(sealed=bytearray)
     cpdef close(self)
 

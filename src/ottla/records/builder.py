@@ -359,6 +359,13 @@ class BatchBuilder:
             self._raw = cython.cast("unsigned char *", self._data)
             self._room = room
 
+    def limit_to(self, size: int) -> None:
+        """Lower `batch_size`: the batch takes no more records once it is that large."""
+        if size < self.batch_size:
+            self.batch_size = size
+            if self._limit > size:
+                self._limit = size
+
     def close(self) -> None:
         """Seal the records, compressed if required; `append` fails from here on."""
         if self._sealed is not None:
@@ -463,10 +470,14 @@ def _keep(data: bytearray, room: int) -> None:
     global _kept_bytes
     if room <= _ROOM_SECOND or Py_REFCNT(data) > 1 or len(data) * 2 < room:
         return
-    if _kept_bytes + room <= _KEPT_BYTES_MAX:
-        PyByteArray_Resize(data, room)
-        _kept_bytes += room
-        _kept.append(data)
+    if room > _KEPT_BYTES_MAX:
+        return
+    while _kept_bytes + room > _KEPT_BYTES_MAX:  # the oldest: sizes of single large records may never return
+        _kept_bytes -= PyByteArray_GET_SIZE(_kept[0])
+        del _kept[0]
+    PyByteArray_Resize(data, room)
+    _kept_bytes += room
+    _kept.append(data)
 
 
 def pack_headers(headers: Headers) -> tuple[int, bytearray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from types import ModuleType
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.unit.records.samples import NOW, RECORDS
 
+from ottla.records import is_compiled
 from ottla.records.batch import CRC_POSITION, Codec, check_crc, read_header
 from ottla.records.record import Record, build_batch, read_batch, read_records
 
@@ -171,3 +173,19 @@ def test_memory_that_is_still_being_sent_serves_no_other_batch(builder: ModuleTy
     others = [full_batch(builder, b"b") for _ in range(3)]
     assert bytes(view) == before
     assert all(other.build() is not view.obj for other in others)
+
+
+def test_memory_of_sizes_that_do_not_return_makes_room_for_later_ones(builder: ModuleType) -> None:
+    if not is_compiled(builder):
+        return  # the plain form keeps no memory
+    for size in range(1_000_000, 1_000_012):
+        made = builder.BatchBuilder(batch_size=1)
+        made.append(NOW, None, bytes(size))
+        made.release()
+    full_batch(builder, b"a").release()
+    tracemalloc.start()
+    try:
+        made = full_batch(builder, b"b")
+        assert tracemalloc.get_traced_memory()[0] < 50_000 < len(made.build())
+    finally:
+        tracemalloc.stop()

@@ -393,10 +393,10 @@ class Engine:
             fetched = await request
         except asyncio.CancelledError:
             self.fetch_planner.failed(node, self.now_ms)
-            if request.done() and not request.cancelled() and request.exception() is None:
-                follower = request.result().next_request  # sent just before the consumer was closed
-                if follower is not None:
-                    follower.cancel()
+            # Others may have been sent just before the consumer was closed, each with the response before it.
+            left: asyncio.Future[_Fetched] | None = request
+            while left is not None and not left.cancel():
+                left = None if left.cancelled() or left.exception() else left.result().next_request
             raise
         except (ClientError, KafkaError) as error:
             self.fetch_planner.failed(node, self.now_ms)

@@ -69,6 +69,7 @@ cdef class PartitionQueue:
     cdef public int in_flight
     cdef public double blocked_until
     cdef public object sequences
+    cdef public Batch probe
 
 @cython.final
 cdef class TopicQueues:
@@ -77,6 +78,7 @@ cdef class TopicQueues:
     cdef public object view
     cdef public double ratio
     cdef public bint may_grow
+    cdef public Py_ssize_t proven_bytes
     cdef public double last_used
     cdef public list queues
     cdef public object sticky

@@ -271,6 +271,8 @@ class PartitionQueue:
         self.in_flight = 0
         self.blocked_until = 0.0
         self.sequences: Any = None
+        self.probe: Batch | None = None
+        """A batch larger than the topic has accepted so far, which is in flight alone."""
 
     def __repr__(self) -> str:
         return f"{self.topic.name}-{self.index}"
@@ -286,6 +288,8 @@ class TopicQueues:
         self.ratio = 1.0
         self.may_grow = accumulator.may_grow
         """Whether batches may exceed `batch.size`: not once the topic has rejected one as too large."""
+        self.proven_bytes = accumulator.batch_size
+        """The largest batch that the topic has accepted, and `batch.size` at least."""
         self.last_used = 0.0
         self.queues: list[PartitionQueue] = []
         self.sticky = sticky

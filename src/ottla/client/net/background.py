@@ -25,6 +25,7 @@ _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 _STOP_SECONDS_MAX = 10.0
 _SLICE_SECONDS = 0.5
+_FIRST_STEP_SECONDS_MAX = 1.0
 
 
 def wait_in_slices(wait: Callable[[float], bool], timeout: float | None) -> bool:
@@ -292,13 +293,17 @@ class Background:
             raise self._closed() from None
 
     def _wait_for_first_step(self, job: _Job[_T]) -> None:
-        """Wait until the loop has run a job up to the point where it waits, if it does."""
+        """Wait until the loop has run a job up to the point where it waits, if it does.
+
+        Not without end: a delivery callback may keep the loop busy, or wait for a lock that the caller has.
+        """
         has_run = threading.Event()
-        with contextlib.suppress(RuntimeError):  # the loop may be closed: the job has failed then
+        try:
             # Three turns later: its task begins in the first, ends in the second, and is known to have ended.
             job.loop.call_soon_threadsafe(_after_turns, job.loop, 3, has_run.set)
-        while not has_run.wait(_SLICE_SECONDS) and not job.future.done():
-            pass
+        except RuntimeError:  # the loop is closed: the job has failed, or does so now
+            return
+        wait_in_slices(has_run.wait, _FIRST_STEP_SECONDS_MAX)
 
     def _job(self, work: Coroutine[Any, Any, _T]) -> _Job[_T]:
         try:

@@ -248,6 +248,8 @@ class BatchOutcomes:
     def complete(self, batch: Batch, base_offset: int, log_append_time: int) -> None:
         batch.base_offset = base_offset
         batch.log_append_time = log_append_time
+        if batch.builder.bytes_estimate > batch.queue.topic.proven_bytes:
+            batch.queue.topic.proven_bytes = batch.builder.bytes_estimate
         batch.status = Status.POSSIBLY_PERSISTED if self._settings.acks == 0 else Status.PERSISTED
         if self._idempotence is not None:
             batch.queue.sequences.acknowledge(batch)

@@ -108,8 +108,9 @@ class Engine:
             buffer_memory=settings.buffer_memory,
             max_request_size=settings.max_request_size,
             ignores_keys=settings.partitioner_ignore_keys,
-            # Without responses the producer would not learn that a topic takes smaller batches only.
-            may_grow=settings.acks != 0,
+            # A size that the user has set is an upper bound. And without responses the producer would not
+            # learn that a topic takes smaller batches only.
+            may_grow="batch.size" not in settings.given and settings.acks != 0,
             random=random,
             now_ns=getattr(clock, "now_ns", lambda: clock.now_ms() * 1_000_000),
             monotonic=clock.monotonic,
@@ -151,6 +152,11 @@ class Engine:
         self._sequences: dict[tuple[str, int], PartitionSequences] = {}
         self._flushes = 0
         self._linger = settings.linger_ms / 1000
+        self._probes = (
+            self.accumulator.may_grow
+            and self.idempotence is None
+            and settings.max_in_flight_requests_per_connection > 1
+        )
         self._delays = BrokerDelays(settings.partitioner_availability_timeout_ms)
         self._weighed_at = 0.0
         self._id_task: asyncio.Task[None] | None = None
@@ -271,6 +277,7 @@ class Engine:
         """Apply a newer view of a topic; return its current queues."""
         is_another = view.topic_id != queues.view.topic_id
         if is_another:
+            queues.proven_bytes = self.accumulator.batch_size
             for queue in queues.queues:
                 if queue.sequences is not None:
                     queue.sequences.is_known = False  # the new log has seen nothing of this producer
@@ -369,7 +376,10 @@ class Engine:
         batch: Batch = batches[0]
         if batch.attempts or batch.is_split:
             return queue.blocked_until
-        if everything or not batch.is_open or len(batches) > 1 or batch.builder.is_full:
+        if everything or not batch.is_open or len(batches) > 1:
+            return now
+        batch.builder.limit_to(self.accumulator.batch_size)  # it may have grown, but no other waits any more
+        if batch.builder.is_full:
             return now
         return now if rarely("a batch is sent early") else batch.created + self._linger
 
@@ -431,6 +441,8 @@ class Engine:
             if not self._may_send(queue, batch):
                 continue
             self.accumulator.seal(queue, batch)
+            if self._probes and not self._probe(queue, batch):
+                continue
             size += batch.builder.bytes_estimate
             if size > self.settings.max_request_size and taken:
                 break
@@ -450,11 +462,23 @@ class Engine:
             batch.queue.in_flight -= 1
             self.outcomes.retry(batch, wait=True)
 
+    def _probe(self, queue: PartitionQueue, batch: Batch) -> bool:
+        """Whether a batch without a sequence may be sent, and keeps its place if the topic finds it too large.
+
+        A batch that has grown beyond what the topic has accepted is in flight alone: if it is split, no later
+        one may have been written before its pieces.
+        """
+        is_proven = batch.builder.bytes_estimate <= queue.topic.proven_bytes or batch.count == 1
+        if not is_proven and queue.in_flight:
+            return False
+        queue.probe = None if is_proven else batch
+        return True
+
     def _may_send(self, queue: PartitionQueue, batch: Batch) -> bool:
         if self.transactions is not None and not self.transactions.may_send(queue.topic.name, queue.index):
             return False
         if self.idempotence is None:
-            return True
+            return queue.probe is None or not queue.probe.is_in_flight
         if queue.sequences is None:
             if not self.idempotence.has_id:
                 return False

@@ -16,6 +16,7 @@ from tests.unit.client.support import Script, run
 
 from ottla import OffsetAndMetadata, TopicPartition
 from ottla.aio import Consumer
+from ottla.client.consumer.engine import _Fetched
 from ottla.client.core.fetch_plan import Outcome
 from ottla.client.core.positions import Phase
 from ottla.client.errors import CommitFailed, LogTruncated
@@ -436,6 +437,25 @@ def test_a_closed_consumer_leaves_no_request_that_was_sent_just_before(
     scene(act)
     gc.collect()
     assert errors == []
+
+
+def test_a_closed_consumer_leaves_no_request_behind_responses_that_came_together() -> None:
+    async def act(world: World, consumer: Consumer[Any, Any]) -> None:
+        engine, loop = consumer._core.engine, asyncio.get_running_loop()
+        engine.fetch_planner.request(1, {})
+        first, second, third = (loop.create_future() for _ in range(3))
+        receiving = loop.create_task(engine._receive_records(1, first))
+        await asyncio.sleep(0)
+        for request, following in ((first, second), (second, third)):
+            fetched = _Fetched(0, Outcome(), 0)
+            fetched.next_request = following
+            request.set_result(fetched)
+        receiving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await receiving
+        assert third.cancelled()
+
+    scene(act)
 
 
 def test_a_broker_that_answers_with_nothing_at_once_again_and_again_is_asked_less_often() -> None:

@@ -54,6 +54,20 @@ def test_work_that_need_not_wait_is_done_without_time() -> None:
         background.stop()
 
 
+def test_a_call_without_time_ends_although_the_loop_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A delivery callback may wait for a lock that the caller has."""
+    monkeypatch.setattr("ottla.client.net.background._FIRST_STEP_SECONDS_MAX", 0.01, raising=False)
+    background, lock = Background("test"), threading.Lock()
+    lock.acquire()
+    background.soon(lock.acquire, True, 10.0)
+    try:
+        with pytest.raises(TimedOut):
+            background.run(answer(), timeout=0)
+    finally:
+        lock.release()
+        background.stop()
+
+
 def test_a_signal_wakes_the_next_wait_once_however_often_it_is_set() -> None:
     signal = Signal()
     waited: list[str] = []

@@ -416,3 +416,101 @@ def test_a_topic_that_is_made_anew_with_fewer_partitions_is_written_to() -> None
             assert engine.accumulator.used == 0
 
     run(main())
+
+
+@pytest.mark.parametrize("given", [{}, {"batch_size": 16384}])
+def test_a_batch_size_that_is_set_is_an_upper_bound(given: dict[str, Any]) -> None:
+    async def main() -> None:
+        async with Brokers(codes()) as broker:
+            async with producer_of(broker, **given) as producer:
+                for _ in range(200):
+                    await producer.send(TOPIC, bytes(1000))
+            sizes = [header.length_bytes for header in broker.produced]
+            assert sum(header.record_count for header in broker.produced) == 200
+            assert (max(sizes) <= 16384) is bool(given)
+
+    run(main())
+
+
+def test_a_grown_batch_is_sent_at_batch_size_once_no_other_waits() -> None:
+    async def main() -> None:
+        async with Brokers(codes()) as broker, producer_of(broker, linger_ms=60_000) as producer:
+            await producer.send(TOPIC, b"x")
+            await producer.flush()
+            engine = producer._core.engine
+            accumulator = engine.accumulator
+            queue = accumulator.topics[TOPIC].queues[0]
+
+            def append(count: int) -> None:
+                for _ in range(count):
+                    accumulator.append(TOPIC, None, bytes(1000), None, 0, -1, None)
+
+            append(36)
+            first, second, grown = queue.batches
+            assert grown.builder.batch_size == 2 * 16384
+            queue.batches.popleft()
+            queue.batches.popleft()
+            now = grown.created
+            assert engine._ready_at(queue, now, False) == now + 60  # linger.ms
+            append(20)
+            assert len(queue.batches) == 2
+            assert grown.builder.bytes_estimate <= 16384
+            queue.batches.extendleft([second, first])
+
+            append(100)
+            large = max(queue.batches, key=lambda batch: batch.count)
+            queue.batches.remove(large)
+            others = list(queue.batches)
+            queue.batches.clear()
+            queue.batches.append(large)
+            assert engine._ready_at(queue, large.created, False) == large.created
+            queue.batches.clear()
+            queue.batches.extend([*others, large])
+            await producer.flush()
+
+    run(main())
+
+
+def test_batches_that_grow_keep_their_order_without_sequences_although_the_topic_rejects_large_ones() -> None:
+    written: list[int] = []
+
+    def answer(number: int, header: Any) -> Any:
+        if header.length_bytes > 20_000:
+            return Told(error_code=ErrorCode.MESSAGE_TOO_LARGE, base_offset=-1)
+        written.append(header.base_timestamp)
+        return Told(base_offset=0)
+
+    async def main() -> None:
+        async with Brokers(answer) as broker:
+            async with producer_of(broker, acks=1, enable_idempotence=False) as producer:
+                for number in range(190):
+                    await producer.send(TOPIC, bytes(1000), timestamp=number)
+                await producer.flush()
+                assert producer._core.engine.counts["splits"] > 0
+            assert sum(header.record_count for header in broker.produced if header.length_bytes <= 20_000) == 190
+            assert written == sorted(written)
+
+    run(main())
+
+
+def test_grown_batches_are_in_flight_together_once_the_topic_has_taken_one() -> None:
+    async def main() -> None:
+        async with Brokers(codes()) as broker:
+            async with producer_of(broker, acks=1, enable_idempotence=False) as producer:
+                for _ in range(3):
+                    for _ in range(400):
+                        await producer.send(TOPIC, bytes(1000))
+                    await producer.flush()
+                engine = producer._core.engine
+                queue = engine.accumulator.topics[TOPIC].queues[0]
+                assert queue.topic.proven_bytes == max(header.length_bytes for header in broker.produced)
+                for _ in range(400):
+                    engine.accumulator.append(TOPIC, None, bytes(1000), None, 0, -1, None)
+                taken: list[Any] = []
+                engine._take([queue], taken)
+                engine._take([queue], taken)
+                engine._take([queue], taken)
+                assert len(taken) == 3
+                engine._untake(taken)
+
+    run(main())

@@ -70,10 +70,11 @@ class PendingResponse:
 
     def complete(self, response: object) -> None:
         """Give the response; None closes the connection without one."""
+        on_completed = self.on_completed
         if self._finish():
             self.response = response
-            if self.on_completed is not None:
-                self.on_completed()
+            if on_completed is not None:
+                on_completed()
 
     def complete_with(self, response: object) -> None:
         """The same with a response that may be a `PendingResponse` itself."""
@@ -98,6 +99,7 @@ class PendingResponse:
         if self.is_completed:
             return False
         self.is_completed = True
+        self.on_completed = None  # it may hold this response: only the collector would free them
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 
 import pytest
 
@@ -162,3 +163,32 @@ def test_parts_that_cannot_be_joined_leave_nobody_waiting() -> None:
         part.complete("last")
     assert response.is_completed
     assert response.response is None
+
+
+@pytest.mark.parametrize("is_abandoned", [True, False])
+def test_a_response_that_is_over_is_freed_without_the_collector(is_abandoned: bool) -> None:
+    class Told:
+        """Who is told keeps the response."""
+
+        response: object = None
+
+        def take(self, parts: list[str]) -> str:
+            return parts[0]
+
+        def tell(self) -> None:
+            assert not is_abandoned
+
+    told = Told()
+    part = PendingResponse()
+    gather = Gather(told.take)
+    gather.add(part)
+    told.response = response = gather.response()
+    assert isinstance(response, PendingResponse)
+    response.on_completed = told.tell
+    if is_abandoned:
+        response.abandon()
+    part.complete("last")
+    assert response.response == (None if is_abandoned else "last")
+    left = weakref.ref(told)
+    del part, gather, response, told
+    assert left() is None

@@ -250,7 +250,6 @@ class LongRequests:
         self, answer: PendingResponse, route: Route, context: RequestContext, later: PendingResponse
     ) -> None:
         """Encode a response that is complete now."""
-        later.on_completed = None  # which keeps `later` itself
         if answer.is_completed:
             return
         response, later.response = later.response, None

@@ -7,6 +7,7 @@ are fenced, replicas are behind, the disk fails or the connection is lost in bet
 from __future__ import annotations
 
 import asyncio
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -175,3 +176,28 @@ def test_commits_of_one_turn_are_one_batch(tmp_path: Path) -> None:
             side.close()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("is_quick", [True, False])
+def test_a_commit_leaves_nothing_to_the_collector(tmp_path: Path, is_quick: bool) -> None:
+    async def run() -> None:
+        side = Side(tmp_path / "side", is_quick=is_quick)
+        side.change(("isr", (1, 2)))
+        try:
+            for count in range(20):
+                if count == 10:  # what is made once has been made
+                    gc.collect(0)
+                side.send(0, _commit)
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                side.change(("advance",))
+            assert side.state()["waiting"] == [0, 0]
+            assert gc.collect(0) == 0
+        finally:
+            side.close()
+
+    gc.disable()
+    try:
+        asyncio.run(run())
+    finally:
+        gc.enable()

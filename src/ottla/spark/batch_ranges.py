@@ -81,12 +81,18 @@ def tasks(
     total = sum(span.records for span in wanted)
     pieces: list[list[Range]] = []
     records_min = shape.records_min
+    joined_max = total
     if shape.tasks_min is not None and total:
-        records_min = min(records_min, total // shape.tasks_min)
+        # No task may have more than its share of all records, or there would be too few tasks.
+        joined_max = total // shape.tasks_min
+        records_min = min(records_min, joined_max)
     joined: list[Range] = []
     for span in wanted:
         parts = _parts(span, shape, total, sizes or {})
         if parts == 1 and span.records < records_min:
+            if sum(one.records for one in joined) + span.records > joined_max:
+                pieces.append(joined)
+                joined = []
             joined.append(span)
             if sum(one.records for one in joined) >= records_min:
                 pieces.append(joined)

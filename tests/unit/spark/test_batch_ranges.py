@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ottla.client.values import Range, TopicPartition
@@ -76,6 +76,7 @@ def test_large_partitions_are_split_and_small_ones_combined(
     assert plan == sorted(plan)
 
 
+@example({TopicPartition("a", partition): (0, 3) for partition in range(4)}, 3)
 @given(OFFSETS, st.integers(1, 60))
 def test_min_partitions_are_reached_with_enough_records(
     drawn: dict[TopicPartition, tuple[int, int]], tasks_min: int

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -104,6 +105,22 @@ def _right_to_install() -> tuple[str, ...] | None:
     return None
 
 
+_UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
+_UNIX_SOCKETS_VARIABLE = "PYSPARK_UDS_MODE"  # Spark's own, for the same choice
+
+
+def session_settings(master: str | None, settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings with which a session starts. On one machine, rows go between Python and the JVM through
+    Unix sockets unless the user chose otherwise: TCP costs more CPU, above all if its congestion control is
+    one that paces (BBR).
+    """
+    chosen = dict(settings)
+    is_local = master.startswith("local") if master is not None else "SPARK_REMOTE" not in os.environ
+    if is_local and hasattr(socket, "AF_UNIX") and _UNIX_SOCKETS_VARIABLE not in os.environ:
+        chosen.setdefault(_UNIX_SOCKETS, "true")
+    return chosen
+
+
 def session(name: str, master: str | None, settings: Mapping[str, str]) -> SparkSession:
     """Return the active session, or start one on the Java that was found."""
     program = Path(find_java()).resolve()
@@ -116,6 +133,6 @@ def session(name: str, master: str | None, settings: Mapping[str, str]) -> Spark
     builder = SparkSession.builder.appName(name)
     if master is not None:
         builder = builder.master(master)
-    for key, value in settings.items():
+    for key, value in session_settings(master, settings).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

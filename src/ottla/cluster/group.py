@@ -103,7 +103,8 @@ class NodeGroup:
 
 
 def bootstrap_servers(addresses: Iterable[tuple[str, int] | None]) -> str:
-    return ",".join(f"{found[0]}:{found[1]}" for found in addresses if found is not None)
+    known = (found for found in addresses if found is not None)
+    return ",".join(f"{f'[{host}]' if ':' in host else host}:{port}" for host, port in known)
 
 
 def check_port(host: str, port: int, cure: str) -> None:

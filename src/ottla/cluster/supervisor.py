@@ -87,6 +87,7 @@ class Supervisor:
     def run(self, on_up: Callable[[str], None]) -> None:
         """Start all nodes and keep them running until `request_stop`; `on_up` gets the cluster id."""
         with _locked(self._group):
+            self._forget_state()  # of a killed supervisor, whose process id may be another's by now
             self._group.check_ports()
             cluster_id = self._prepare()
             try:
@@ -151,6 +152,9 @@ class Supervisor:
     def _stop_all(self) -> None:
         for problem in stop_nodes(watched.process for watched in self._watched.values()):
             self._say(problem)
+        self._forget_state()
+
+    def _forget_state(self) -> None:
         (self._group.directory / _STATE).unlink(missing_ok=True)
 
     def _write_state(self) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla.cluster import supervisor
-from ottla.cluster.group import ClusterError, NodeGroup, NodeStart
+from ottla.cluster.group import ClusterError, NodeGroup, NodeStart, bootstrap_servers
 from ottla.cluster.machine import machine_group
 from ottla.cluster.supervisor import Supervisor
 from ottla.operations.configuration import ConfigurationSource
@@ -70,3 +70,26 @@ def test_a_node_that_cannot_start_ends_the_supervisor(
     monkeypatch.setattr(CrashedNode, "look", lambda _: False)
     with pytest.raises(ClusterError, match=r"Node 1 failed to start \(exit code 1\)"):
         Supervisor(group, lambda _: None, lambda: "id").run(lambda _: None)
+
+
+def test_nobody_reads_what_a_killed_supervisor_has_left(
+    group: NodeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CrashedNode, "exit_code", 0)
+    monkeypatch.setattr("os.kill", lambda pid, _signal: pytest.fail(f"it would kill {pid}"))
+    (group.directory / "supervisor.json").write_text('{"pid": 1, "nodes": {}}')
+    seen: list[object] = []
+
+    def prepare() -> str:
+        seen.append(supervisor.read_state(group.directory))
+        with pytest.raises(ClusterError, match="are starting or stopping"):
+            supervisor.stop_supervisor(group.directory)
+        return "id"
+
+    Supervisor(group, lambda _: None, prepare).run(lambda _: None)
+    assert seen == [None]
+
+
+def test_addresses_of_ipv6_are_written_with_brackets() -> None:
+    addresses = [("::1", 9092), None, ("machine-a", 9094)]
+    assert bootstrap_servers(addresses) == "[::1]:9092,machine-a:9094"

@@ -61,7 +61,7 @@ def node_overrides(
     ports = _Ports(config, free_ports)
     own = ports.next_node(config.listeners)
     common = {"broker.rack": machine} if config.is_broker and config.rack is None else {}
-    common |= _bootstrap_servers(config, own)
+    common |= _own_controller(config, own)
     has_free_ports = any(endpoint.port == 0 for endpoint in config.listeners)
     found = {config.node_id: common | ({"listeners": _joined(own.values())} if has_free_ports else {})}
     for node_id in ids[1:]:
@@ -74,14 +74,25 @@ def node_directory(directory: str, node_id: int) -> str:
     return f"{directory.rstrip('/')}/{DIRECTORY}/{node_id}"
 
 
-def _bootstrap_servers(config: BrokerConfig, listeners: Mapping[str, Endpoint]) -> dict[str, str]:
-    """The setting, if it has the port 0 of this machine's own controller."""
-    servers = config.quorum_bootstrap_servers
-    if not config.is_controller or all(port for _, port in servers):
+def _own_controller(config: BrokerConfig, listeners: Mapping[str, Endpoint]) -> dict[str, str]:
+    """The setting that has the port 0 of this machine's own controller, if one has."""
+    if not config.is_controller:
         return {}
     own = listeners[config.controller_listeners[0].name].port
-    entries = (f"{f'[{host}]' if ':' in host else host}:{port or own}" for host, port in servers)
-    return {"controller.quorum.bootstrap.servers": ",".join(entries)}
+    servers = config.quorum_bootstrap_servers
+    if not all(port for _, port in servers):
+        entries = (_address(host, port or own) for host, port in servers)
+        return {"controller.quorum.bootstrap.servers": ",".join(entries)}
+    voters = config.quorum_voters
+    if voters.get(config.node_id, ("", own))[1] == 0:
+        voters = {**voters, config.node_id: (voters[config.node_id][0], own)}
+        entries = (f"{node_id}@{_address(*address)}" for node_id, address in voters.items())
+        return {"controller.quorum.voters": ",".join(entries)}
+    return {}
+
+
+def _address(host: str, port: int) -> str:
+    return f"{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _further(config: BrokerConfig, node_id: int, listeners: Mapping[str, Endpoint]) -> dict[str, str]:

@@ -56,7 +56,8 @@ class NodeStart:
         if not self.config.is_broker:
             return None
         endpoint = self.config.advertised_listeners[0]
-        return endpoint.host or socket.gethostname(), endpoint.port
+        bound = next(one.port for one in self.config.data_listeners if one.name == endpoint.name)
+        return endpoint.host or socket.gethostname(), endpoint.port or bound
 
     @property
     def local_address(self) -> tuple[str, int] | None:

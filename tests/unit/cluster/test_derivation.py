@@ -136,6 +136,15 @@ def test_ports_0_are_chosen_and_all_nodes_find_the_controller() -> None:
     assert {node.quorum_bootstrap_servers for node in nodes} == {(("localhost", 5001),)}
 
 
+def test_the_only_voter_may_have_port_0() -> None:
+    free = numbers(5000)
+    text = COMBINED.replace("9092", "0").replace("9093", "0").replace("@a:0,2@b:0,3@c:0", "@[::1]:0")
+    settings = node_overrides(
+        load(text), 2, machine="m", free_ports=lambda count: [next(free) for _ in range(count)]
+    )
+    assert [load(text, own).quorum_voters for own in settings.values()] == [{1: ("::1", 5001)}] * 2
+
+
 @pytest.mark.parametrize(
     ("text", "count", "sentence"),
     [

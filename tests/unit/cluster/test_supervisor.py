@@ -93,3 +93,12 @@ def test_nobody_reads_what_a_killed_supervisor_has_left(
 def test_addresses_of_ipv6_are_written_with_brackets() -> None:
     addresses = [("::1", 9092), None, ("machine-a", 9094)]
     assert bootstrap_servers(addresses) == "[::1]:9092,machine-a:9094"
+
+
+def test_an_advertised_port_0_is_the_port_of_the_listener() -> None:
+    overrides = {
+        "advertised.listeners": "PLAINTEXT://a:0",
+        "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+    }
+    group = machine_group(ConfigurationSource(overrides=overrides), 2)
+    assert group.bootstrap_servers == "a:9092,a:9094"

@@ -50,6 +50,7 @@ TIMER_RETRY_MS = 500
 
 _RECORD_OVERHEAD_BYTES = 32  # more than the framing of one record
 _BATCH_OVERHEAD_BYTES = 61
+_COMPRESSION_OVERHEAD_BYTES = 32  # and less than 1/512 of the records
 _BATCH_BYTES_MAX = 2 << 20
 """More decisions than fit into this are several batches. One decision may be larger."""
 
@@ -246,7 +247,7 @@ class ActiveShard(Generic[S]):
         log = self._writable_log()
         now_ms = self._clock.now_ms()
         encoded: list[tuple[bytes, bytes | None]] = []
-        size, most = 0, log.config.max_message_bytes
+        size, most = 0, self._batch_bytes_max(log)
         for record in records:
             key, value = encode(record)
             size += len(key) + (0 if value is None else len(value)) + _RECORD_OVERHEAD_BYTES
@@ -288,7 +289,7 @@ class ActiveShard(Generic[S]):
         ):
             return False
         size += len(records) * _RECORD_OVERHEAD_BYTES
-        if self._batch_bytes + size > min(log.config.max_message_bytes, _BATCH_BYTES_MAX):
+        if self._batch_bytes + size > min(self._batch_bytes_max(log), _BATCH_BYTES_MAX):
             return False
         append = self._open_batch(size).append_packed
         replay = self.shard.replay
@@ -313,6 +314,11 @@ class ActiveShard(Generic[S]):
             self._open_turn().responses.append((pending, response))
         else:
             pending.complete(response)
+
+    def _batch_bytes_max(self, log: Log) -> int:
+        """The maximum of a batch before compression, which lets incompressible records grow a little."""
+        most = log.config.max_message_bytes
+        return most - (most >> 9) - _COMPRESSION_OVERHEAD_BYTES if self._codec else most
 
     def _open_batch(self, size: int) -> BatchBuilder:
         """The batch of this turn, which gets `size` more bytes."""

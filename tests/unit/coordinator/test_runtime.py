@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from ottla.host import HostClock, HostDisk
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
 from ottla.records import compression
-from ottla.records.batch import BatchHeader, iterate_headers
+from ottla.records.batch import BatchHeader, Codec, iterate_headers
 from ottla.records.control import end_txn_marker
 from ottla.records.record import Record as LogRecord
 from ottla.records.record import assemble, build_batch, read_batch, read_records
@@ -35,6 +36,7 @@ from ottla.wire.errors import (
     CoordinatorNotAvailable,
     KafkaError,
     KafkaStorageError,
+    MessageTooLarge,
     NotCoordinator,
     NotEnoughReplicas,
     UnknownMemberId,
@@ -946,5 +948,28 @@ def test_many_large_decisions_in_one_turn_are_all_in_the_log(tmp_path: Path) -> 
         await asyncio.sleep(0)
         assert world.answers == [1] * len(names)
         assert world.log.log_end_offset == sum(map(len, names))
+
+    run(main())
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
+def test_records_that_grow_when_compressed_never_exceed_the_limit(tmp_path: Path, codec: Codec) -> None:
+    limit, random = 100_000, Random(1)
+
+    def result_with(spare: int) -> Result[int]:
+        member = GroupMetadataValue.MemberMetadata(assignment=random.randbytes(limit - spare))
+        return Result(spare, [Record(GroupMetadataKey(group="a"), GroupMetadataValue(members=[member]), 3)])
+
+    async def main() -> None:
+        world = open_world(tmp_path, limit=limit)
+        active = world.coordinator.active(0)
+        active._codec = codec
+        for spare in range(0, 600, 25):
+            active.carry_out(result_with(spare), recorded(world.answers))
+            active.flush()
+        assert world.coordinator.active(0) is active
+        kept = [answer for answer in world.answers if not isinstance(answer, MessageTooLarge)]
+        assert kept == list(range(kept[0], 600, 25))
+        assert kept[0] < 550
 
     run(main())

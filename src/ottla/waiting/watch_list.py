@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
+class WatcherFailed(Exception):
+    """A callback raised its cause: a bug, and no error of whoever made the change."""
+
+
 class WatchList:
     """A callback returns True when it needs no further calls.
 
@@ -26,7 +30,10 @@ class WatchList:
         self.watchers.pop(ticket, None)
 
     def notify(self) -> None:
-        """Call all of them. One that fails is dropped; its exception is raised once all are called."""
+        """Call all of them. One that fails is dropped; WatcherFailed is raised once all are called.
+
+        Its own exception would look like one of the append before it, which would then be repeated.
+        """
         failure: Exception | None = None
         for ticket, watcher in list(self.watchers.items()):
             try:
@@ -36,4 +43,4 @@ class WatchList:
                 failure = failure or error
             self.watchers.pop(ticket, None)
         if failure is not None:
-            raise failure
+            raise WatcherFailed(f"a callback failed: {failure!r}") from failure

@@ -10,7 +10,7 @@ import pytest
 from ottla.waiting.gather import Gather
 from ottla.waiting.pending_response import PendingResponse
 from ottla.waiting.tasks import completion_of, response_of_task
-from ottla.waiting.watch_list import WatchList
+from ottla.waiting.watch_list import WatcherFailed, WatchList
 from ottla.wire.errors import NotCoordinator
 
 
@@ -143,7 +143,7 @@ def test_a_callback_that_fails_keeps_no_other_from_the_change() -> None:
 
     changes.add(fail)
     changes.add(note)
-    with pytest.raises(ValueError, match="as asked for"):
+    with pytest.raises(WatcherFailed, match="as asked for"):
         changes.notify()
     assert called == ["note"]
     changes.notify()

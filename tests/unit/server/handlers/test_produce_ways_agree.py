@@ -33,6 +33,7 @@ from ottla.server.handlers.produce_fast_path import Begun, ProduceExpress
 from ottla.server.net.dispatch import RequestContext, _Route
 from ottla.server.replicas.partition import Partition, Partitions
 from ottla.waiting.pending_response import PendingResponse
+from ottla.waiting.watch_list import WatcherFailed
 from ottla.wire import codec
 from ottla.wire.errors import ErrorCode, KafkaStorageError, MalformedMessage
 from ottla.wire.frame import read_client_id, request_frame
@@ -563,3 +564,22 @@ def _frame_of_many(*, acks: int, indexes: list[int]) -> bytes:
     )
     request = ProduceRequest(acks=acks, timeout_ms=60_000, topic_data=[topic])
     return request_frame(request, 12, 7, "test")[4:]
+
+
+@pytest.mark.parametrize("error", [KafkaStorageError("x"), OSError(errno.EIO, "x")])
+def test_a_watcher_that_fails_neither_doubles_a_batch_nor_blames_the_disk(
+    tmp_path: Path, error: Exception
+) -> None:
+    side = _Side(tmp_path / "side", LogConfig(), is_quick=True)
+    side.ask(12, _frame_of_many(acks=1, indexes=[0, 1, 2]))
+
+    def fail() -> bool:
+        raise error
+
+    side.partitions[1].growth.add(fail)
+    with pytest.raises(WatcherFailed):  # so that the connection is closed
+        side.ask(12, _frame_of_many(acks=1, indexes=[0, 1, 2]))
+    assert side.express.begun is None
+    assert [cast(Log, partition.log).log_end_offset for partition in side.partitions[:3]] == [2, 2, 1]
+    assert not side.has_reported
+    side.close()

@@ -463,7 +463,7 @@ class Engine:
             self.outcomes.retry(batch, wait=True)
 
     def _probe(self, queue: PartitionQueue, batch: Batch) -> bool:
-        """Whether a batch without a sequence may be sent, and keeps its place if the topic finds it too large.
+        """Whether a batch without a sequence may be sent and keeps its place if the topic rejects its size.
 
         A batch that has grown beyond what the topic has accepted is in flight alone: if it is split, no later
         one may have been written before its pieces.

@@ -153,7 +153,7 @@ class Engine:
         self._flushes = 0
         self._linger = settings.linger_ms / 1000
         self._probes = (
-            self.accumulator.may_grow
+            settings.acks != 0
             and self.idempotence is None
             and settings.max_in_flight_requests_per_connection > 1
         )
@@ -463,10 +463,10 @@ class Engine:
             self.outcomes.retry(batch, wait=True)
 
     def _probe(self, queue: PartitionQueue, batch: Batch) -> bool:
-        """Whether a batch without a sequence may be sent and keeps its place if the topic rejects its size.
+        """Whether a batch without a sequence may be sent, and keeps its place if it is rejected as too large.
 
-        A batch that has grown beyond what the topic has accepted is in flight alone: if it is split, no later
-        one may have been written before its pieces.
+        One that has grown beyond what the topic has accepted, or is of a table, is in flight alone: if it is
+        split, no later one may have been written before its pieces.
         """
         is_proven = batch.builder.bytes_estimate <= queue.topic.proven_bytes or batch.count == 1
         if not is_proven and queue.in_flight:

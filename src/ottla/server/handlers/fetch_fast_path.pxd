@@ -7,7 +7,7 @@ from ottla.records.big_endian cimport int_at, long_at, put_int, put_long, short_
 cdef int _FIRST, _LAST
 cdef Py_ssize_t _PARTITIONS_MAX, _ID_BYTES, _FIXED_BYTES, _ASKED_BYTES, _STATE_BYTES
 cdef Py_ssize_t _START_BYTES, _ANSWERED_BYTES, _READ_NOW_BYTES_MAX
-cdef double _TIMER_STEP_S, _NO_TIMER
+cdef double _TIMER_STEP_S, _TIMER_MAX_S, _NO_TIMER
 
 @cython.final
 cdef class QuickFetches:
@@ -45,6 +45,7 @@ cdef class _Waiting:
     cdef long long _wait_ms, _min_bytes, _max_bytes, _replica_id, _broker_epoch
     cdef bint _is_due
     cdef double _deadline, _timer_at
+    cdef object _timer
     cdef object _loop
 
     cdef bint is_waiting(self) except *
@@ -54,9 +55,12 @@ cdef class _Waiting:
     cdef answer(self, connection, memoryview frame, int version, long long correlation_id)
     @cython.locals(is_follower=cython.bint, has_grown=cython.bint, watched=list, wait_ms=cython.longlong)
     cdef _wait(self, connection, bytes frame)
+    cdef _set_timer(self)
     cpdef on_growth(self)
     cpdef answer_if_enough(self)
     cpdef on_time(self)
+    cdef _complete(self, parts)
+    cdef _forget(self)
     cdef _look_again(self, bint is_late)
     cdef _look_safely(self, bint is_first, bint must_answer)
     @cython.locals(

@@ -71,6 +71,7 @@ _START_BYTES = 4 + 4 + 1 + 4 + 2 + 4
 # Of a partition in it: index, error, watermark, stable offset, log start, no aborted list, no other replica.
 _ANSWERED_BYTES = 4 + 2 + 8 + 8 + 8 + 1 + 4
 _TIMER_STEP_S = 0.001  # a timer may be early by this much
+_TIMER_MAX_S = 5.0
 _NO_TIMER = float("inf")
 
 
@@ -197,6 +198,7 @@ class _Waiting:
         self._replica_id = self._broker_epoch = -1
         self._is_due = False
         self._deadline = 0.0
+        self._timer: Any = None
         self._timer_at = _NO_TIMER
         self._loop: Any = None
 
@@ -253,11 +255,17 @@ class _Waiting:
         wait_ms = 0 if rarely("a fetch waits for nothing") else self._wait_ms
         self._deadline = loop.time() + wait_ms / 1000.0  # in C, without the point, a whole number
         if self._deadline < self._timer_at:  # else the timer of an earlier fetch goes on for this one
-            self._timer_at = self._deadline
-            loop.call_at(self._deadline, self.on_time)
+            self._set_timer()
         connection.answer_later(pending, _as_it_is)
         if has_grown:
             self.on_growth()
+
+    def _set_timer(self) -> None:
+        """Have `on_time` called at the deadline or before, so that nothing outlives the fetch by long."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = min(self._deadline, self._loop.time() + _TIMER_MAX_S)
+        self._timer = self._loop.call_at(self._timer_at, self.on_time)
 
     def on_growth(self) -> bool:
         """A partition has changed. Whether this is of no interest any more."""
@@ -277,21 +285,29 @@ class _Waiting:
         if self.is_waiting():
             parts = self._look_again(False)
             if parts is None or parts:
-                assert self._pending is not None
-                self._pending.complete(parts)
+                self._complete(parts)
 
     def on_time(self) -> None:
-        """The deadline of the fetch that waits, or of an earlier one."""
+        """The deadline of the fetch that waits, or of an earlier one, or nearer."""
+        self._timer = None
         self._timer_at = _NO_TIMER
-        pending = self._pending
-        if pending is None or pending.is_completed:
-            self._connection = self._pending = None
-            self._frame = b""
+        if not self.is_waiting():
+            self._forget()
         elif self._deadline > self._loop.time() + _TIMER_STEP_S:
-            self._timer_at = self._deadline
-            self._loop.call_at(self._deadline, self.on_time)
+            self._set_timer()
         else:
-            pending.complete(self._look_again(True))
+            self._complete(self._look_again(True))
+
+    def _complete(self, parts: Any) -> None:
+        pending = self._pending
+        self._forget()
+        if pending is not None:
+            pending.complete(parts)
+
+    def _forget(self) -> None:
+        """Keep neither the request nor its response: the session may not be used again for long."""
+        self._connection = self._pending = None
+        self._frame = b""
 
     def _look_again(self, is_late: bool) -> Any:
         """The parts of the response's frame; none if it has too little to answer yet. None: a bug of ours,

@@ -141,7 +141,7 @@ class FetchSessions:
         (`take`, and `forget` if it is incremental), at once or in steps, and then calls `keep`."""
         by_id = version >= 13
         if request.session_epoch in (EPOCH_INITIAL, EPOCH_FINAL):
-            self._sessions.pop(request.session_id, None)
+            self._drop(request.session_id)
             is_follower = request.replica_id >= 0 or request.replica_state.replica_id >= 0
             return FetchSession(0, by_id, self._clock.now_ms(), is_follower=is_follower)
         return self._continue(request, by_id)
@@ -175,8 +175,14 @@ class FetchSessions:
         if request.session_epoch == EPOCH_INITIAL:
             self._remember(session)
         elif request.session_epoch != EPOCH_FINAL and not session.partitions:
-            self._sessions.pop(session.id, None)
+            self._drop(session.id)
             session.id = 0
+
+    def _drop(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            # They refer to each other, and a node looks for such garbage once per hour.
+            session.waiting = None
 
     def _remember(self, session: FetchSession) -> None:
         """Give a new session an id, if there is a free slot or another session can be evicted."""
@@ -186,7 +192,7 @@ class FetchSessions:
             victim = self._victim(session)
             if victim is None:
                 return
-            del self._sessions[victim.id]
+            self._drop(victim.id)
         while session.id == 0 or session.id in self._sessions:
             session.id = self._random.below(_EPOCH_MAX) + 1
         self._sessions[session.id] = session

@@ -8,7 +8,8 @@ topics are deleted in between, and for requests that a client would not send.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import gc
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,8 +33,9 @@ from ottla.replication.leader import Leadership
 from ottla.server.handlers import HANDLERS
 from ottla.server.net.connection import Connection
 from ottla.server.net.dispatch import Dispatcher
-from ottla.server.replicas.fetch_sessions import FetchSessions
+from ottla.server.replicas.fetch_sessions import FetchSession, FetchSessions
 from ottla.server.replicas.replication import Replication
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire import codec
 from ottla.wire.errors import KafkaStorageError
 from ottla.wire.frame import request_frame
@@ -484,6 +486,88 @@ def test_two_leaders_agree_whatever_they_are_asked(
             general.close()
 
     _run(both())
+
+
+def _kept(kind: type) -> int:
+    return sum(type(one) is kind for one in gc.get_objects())
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    """A node freezes what is not freed at once."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("without_collector")
+def test_a_session_that_ends_is_freed_at_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        side = _Side(tmp_path / "quick", is_quick=True)
+        before = _kept(FetchSession)
+        for _ in range(3):
+            await side.step(("fetch", 0, _ALL))
+            await side.step(("wait", 500))
+            await side.step(("fetch", 0, []))
+            await side.step(("wait", 500))
+            side.clients[0].session_epoch = 0  # the next fetch opens another session
+        assert _kept(FetchSession) == before + 1
+        side.close()
+
+    _run(main())
+
+
+@pytest.mark.usefixtures("without_collector")
+@pytest.mark.parametrize("client_id", [0, 2])
+def test_a_session_keeps_neither_responses_nor_closed_connections(tmp_path: Path, client_id: int) -> None:
+    async def main() -> None:
+        side = _Side(tmp_path / "quick", is_quick=True)
+        await side.step(("fetch", client_id, _ALL))
+        await side.step(("wait", 500))
+        before = _kept(PendingResponse), _kept(Connection)
+        side.do_fetch(client_id, [], wait_ms=1_000_000_000)
+        side._lead(PLACES[0], 0, 1, (1,))
+        await side.step(("append", PLACES[0], 1))
+        assert not side.clients[client_id].connection._queue, "it has its response"
+        assert _kept(PendingResponse) == before[0]
+        side.do_fetch(client_id, [(PLACES[0], 0, 0, 0)], wait_ms=1_000_000_000)
+        assert side.clients[client_id].connection._queue, "it waits"
+        await side.step(("close", client_id))
+        del side.clients[client_id]
+        await side.step(("wait", 10_000))
+        assert _kept(PendingResponse) == before[0]
+        assert _kept(Connection) == before[1] - 1
+        side.close()
+
+    _run(main())
+
+
+def test_a_session_has_one_timer_whatever_its_fetches_wait(tmp_path: Path) -> None:
+    async def main() -> None:
+        side = _Side(tmp_path / "quick", is_quick=True)
+        await side.step(("fetch", 0, _ALL))
+        await side.step(("wait", 500))
+        loop: Any = asyncio.get_running_loop()
+        for wait_ms in [1_000_000_000, 400, 300, 20_000, 1_000] * 5:
+            side.do_fetch(0, [], wait_ms=wait_ms)
+            await side.step(("wait", 1))
+            assert sum(not timer.cancelled() for timer in loop._scheduled) == 1
+            side._lead(PLACES[0], 0, 1, (1,))
+            await side.step(("append", PLACES[0], 1))
+            side.do_fetch(0, [(PLACES[0], 0, 0, 0)], wait_ms=0)
+            await side.step(("wait", 0))
+        for wait_ms in (20_000, 5_001, 1_400):
+            written = len(side.clients[0].transport.written)
+            side.do_fetch(0, [], wait_ms=wait_ms)
+            for waited_ms in [1000] * (wait_ms // 1000 - 1) + [wait_ms % 1000, 998]:
+                await side.step(("wait", waited_ms))
+            assert len(side.clients[0].transport.written) == written, "it waits"
+            await side.step(("wait", 2))
+            assert len(side.clients[0].transport.written) > written
+        side.close()
+
+    _run(main())
 
 
 def test_a_large_slice_goes_from_its_file_to_the_socket(

@@ -336,11 +336,16 @@ class Following:
         return Pause(for_code(code).code)
 
     def appended(self, position: Position, log: ReplicaLog, leader_high_watermark: int) -> None:
-        """Update the position after the log appended the leader's records."""
+        """Update the position after the log appended the leader's records, possibly none."""
+        before = position.offset
         position.restart(log)
         position.lag = max(0, leader_high_watermark - position.offset)
         # A partition that received records moves to the end of the queue, so that none starves.
-        if len(self.positions) > 1 and self.positions.get(position.key) is position:
+        if (
+            position.offset != before
+            and len(self.positions) > 1
+            and self.positions.get(position.key) is position
+        ):
             self.positions[position.key] = self.positions.pop(position.key)
 
 

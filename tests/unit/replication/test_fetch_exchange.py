@@ -192,6 +192,7 @@ def _batch(offset: int, count: int, epoch: int = EPOCH, **options: Any) -> bytea
     return made
 
 
+_PLAIN = {"count": 1, "gap": 0, "epoch": EPOCH, "time_ms": 1_000, "producer": None, "kind": "plain"}
 _batches = st.lists(
     st.fixed_dictionaries(
         {
@@ -356,6 +357,21 @@ def _change(side: _Side, step: tuple[Any, ...]) -> None:
             ],
             "",
         ),
+    ],
+)
+@example(
+    config="usual",
+    steps=[
+        (
+            "response",
+            [
+                {"key": KEYS[0], "batches": [], "cut": 0, "behind": 0, "fields": {}},
+                {"key": KEYS[1], "batches": [_PLAIN], "cut": 0, "behind": 0, "fields": {}},
+                {"key": KEYS[2], "batches": [_PLAIN | {"gap": -1}], "cut": 0, "behind": 0, "fields": {}},
+            ],
+            "",
+        ),
+        ("response", [], ""),
     ],
 )
 def test_two_followers_agree_whatever_they_are_sent(

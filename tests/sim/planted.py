@@ -45,6 +45,7 @@ from ottla.records.control import end_txn_marker
 from ottla.replication.leader import Leadership
 from ottla.server.coordinators import marker_writer
 from ottla.server.handlers import fetch, produce
+from ottla.server.net import dispatch
 from ottla.testing.world import SimulatedClient
 from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import ErrorCode
@@ -230,7 +231,20 @@ def _growth_before_the_wait_missed() -> list[Patch]:
         one._set_deadline(pending)
         return pending
 
-    return [(fetch._Fetch, "wait", wait)]
+    return [(fetch._Fetch, "wait", wait), *_without_fast_path(fetch.KEY)]
+
+
+def _without_fast_path(key: int) -> list[Patch]:
+    """Have every request of an API handled by the general path: compiled code cannot be patched."""
+    real = dispatch.Dispatcher._direct_route
+
+    def direct_route(dispatcher: Any, one: int, version: int) -> Any:
+        route = real(dispatcher, one, version)
+        if one == key:
+            route.fast_path = None
+        return route
+
+    return [(dispatch.Dispatcher, "_direct_route", direct_route)]
 
 
 # Answers

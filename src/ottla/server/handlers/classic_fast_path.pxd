@@ -9,7 +9,7 @@ cdef Py_ssize_t _BYTES_MIN, _BYTES_MAX
 cdef bytes _NO_ERROR
 
 @cython.final
-cdef class JoinExpress:
+cdef class JoinFastPath:
     cdef object _broker
 
     @cython.locals(
@@ -34,7 +34,7 @@ cdef class JoinExpress:
     cpdef bint take(self, connection, memoryview frame, int version, long long correlation_id) except -1
 
 @cython.final
-cdef class SyncExpress:
+cdef class SyncFastPath:
     cdef object _broker
 
     @cython.locals(

@@ -81,7 +81,7 @@ class _Later(WholeFrame):
         return _framed(self._correlation, body)
 
 
-class JoinExpress:
+class JoinFastPath:
     """Takes the JoinGroup requests of a listener, frame by frame."""
 
     def __init__(self, broker: Broker) -> None:
@@ -192,7 +192,7 @@ class JoinExpress:
         return True
 
 
-class SyncExpress:
+class SyncFastPath:
     """Takes the SyncGroup requests of a listener, frame by frame."""
 
     def __init__(self, broker: Broker) -> None:

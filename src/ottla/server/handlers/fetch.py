@@ -25,7 +25,7 @@ from ottla.log.log import Log
 from ottla.ports import Buffer
 from ottla.rare_paths import rarely
 from ottla.server.handlers.common import leader_endpoints, leader_hint
-from ottla.server.handlers.fetch_fast_path import PARTITIONS_MAX, READ_NOW_BYTES_MAX, QuickFetches
+from ottla.server.handlers.fetch_fast_path import PARTITIONS_MAX, READ_NOW_BYTES_MAX, FetchFastPath
 from ottla.server.handlers.offset_common import in_parts
 from ottla.server.handlers.unexpected_errors import error_of
 from ottla.server.net.dispatch import Api, RequestContext, Routes
@@ -727,7 +727,7 @@ def is_news(fetched: FetchedPartition, data: _PartitionData, count: int, is_incr
     return is_news or not is_incremental
 
 
-def fast_path(broker: Broker, routes: Routes) -> QuickFetches:
+def fast_path(broker: Broker, routes: Routes) -> FetchFastPath:
     """The fast path of a listener; `_Fetch` continues where it does not apply."""
 
     def continued(
@@ -742,7 +742,7 @@ def fast_path(broker: Broker, routes: Routes) -> QuickFetches:
     def frame_of(version: int, response: FetchResponse, correlation_id: int) -> list[Buffer | FileSlice]:
         return routes.frame(KEY, version, response, correlation_id)
 
-    return QuickFetches(broker, continued, send, frame_of)
+    return FetchFastPath(broker, continued, send, frame_of)
 
 
 API = Api(KEY, handle, fast_path=fast_path)

@@ -10,7 +10,7 @@ cdef Py_ssize_t _START_BYTES, _ANSWERED_BYTES, _READ_NOW_BYTES_MAX
 cdef double _TIMER_STEP_S, _TIMER_MAX_S, _NO_TIMER
 
 @cython.final
-cdef class QuickFetches:
+cdef class FetchFastPath:
     cdef object _broker
     cdef object continued
     cdef object send
@@ -34,7 +34,7 @@ cdef class QuickFetches:
 
 @cython.final
 cdef class _Waiting:
-    cdef QuickFetches _quick
+    cdef FetchFastPath _quick
     cdef object _broker
     cdef object _session
     cdef object _connection

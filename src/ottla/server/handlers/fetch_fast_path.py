@@ -75,7 +75,7 @@ _TIMER_MAX_S = 5.0
 _NO_TIMER = float("inf")
 
 
-class QuickFetches:
+class FetchFastPath:
     """The fast path of one listener."""
 
     def __init__(
@@ -186,7 +186,7 @@ class QuickFetches:
 class _Waiting:
     """The fetch of a session that is answered now, or waits."""
 
-    def __init__(self, quick: QuickFetches, broker: Broker, session: FetchSession) -> None:
+    def __init__(self, quick: FetchFastPath, broker: Broker, session: FetchSession) -> None:
         self._quick = quick
         self._broker = broker
         self._session = session

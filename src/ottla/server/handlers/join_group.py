@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.coordinator.groups.classic.responses import join_refused
 from ottla.server.coordinators.groups import caller_of
-from ottla.server.handlers.classic_fast_path import JoinExpress
+from ottla.server.handlers.classic_fast_path import JoinFastPath
 from ottla.server.net.dispatch import Api, FastPath, RequestContext, Routes
 from ottla.server.parts import HasConfig, HasGroups
 from ottla.wire.errors import ErrorCode
@@ -53,7 +53,7 @@ def handle(
 
 
 def fast_path(broker: Broker, routes: Routes) -> FastPath:
-    return JoinExpress(broker)
+    return JoinFastPath(broker)
 
 
 API = Api(KEY, handle, fast_path=fast_path)

@@ -12,7 +12,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.server.coordinators.groups import caller_of
-from ottla.server.handlers.offset_commit_fast_path import CommitExpress
+from ottla.server.handlers.offset_commit_fast_path import CommitFastPath
 from ottla.server.handlers.offset_common import (
     check_commit_bytes,
     commit_bytes,
@@ -133,7 +133,7 @@ def _name_of(topic: _Topic) -> str:
 
 
 def fast_path(broker: Broker, routes: Routes) -> FastPath:
-    return CommitExpress(broker)
+    return CommitFastPath(broker)
 
 
 API = Api(KEY, handle, fast_path=fast_path)

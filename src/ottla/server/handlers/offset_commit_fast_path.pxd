@@ -10,7 +10,7 @@ cdef Py_ssize_t _ANSWER_HEAD_BYTES
 cdef bytes _ROW_END
 
 @cython.final
-cdef class CommitExpress:
+cdef class CommitFastPath:
     cdef object _broker
 
     @cython.locals(

@@ -71,7 +71,7 @@ _ROW_END = b"\0\0\0"  # of a partition in the answer: no error, no tags
 _ANSWER_HEAD_BYTES = 9  # of its frame: size, correlation id, no tags
 
 
-class CommitExpress:
+class CommitFastPath:
     """Takes the commits of a listener, frame by frame."""
 
     def __init__(self, broker: Broker) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.groups.classic.responses import sync_refused
 from ottla.server.coordinators.groups import caller_of
-from ottla.server.handlers.classic_fast_path import SyncExpress
+from ottla.server.handlers.classic_fast_path import SyncFastPath
 from ottla.server.net.dispatch import Api, FastPath, RequestContext, Routes
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -42,7 +42,7 @@ def handle(
 
 
 def fast_path(broker: Broker, routes: Routes) -> FastPath:
-    return SyncExpress(broker)
+    return SyncFastPath(broker)
 
 
 API = Api(KEY, handle, fast_path=fast_path)

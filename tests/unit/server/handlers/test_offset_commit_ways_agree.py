@@ -18,7 +18,7 @@ from tests.unit.server.handlers.support import image_of
 from tests.unit.server.handlers.two_ways import TOPICS, Side
 
 from ottla.coordinator.groups.classic.group import ClassicState
-from ottla.server.handlers.offset_commit_fast_path import CommitExpress
+from ottla.server.handlers.offset_commit_fast_path import CommitFastPath
 from ottla.wire.frame import request_frame
 from ottla.wire.messages.offset_commit import OffsetCommitRequest
 
@@ -151,7 +151,7 @@ def test_the_usual_commit_takes_the_fast_path(
         side = Side(tmp_path / "side", is_quick=True)
         try:
             if version >= 9 or group != "consumer":
-                take = CommitExpress(side.broker).take
+                take = CommitFastPath(side.broker).take
                 frame = memoryview(_plain(version, group, member, epoch))
                 assert take(side.connections[0][0], frame, version, 7)
         finally:

@@ -17,7 +17,7 @@ from tests.unit.server.handlers.two_ways import Side, classic_member
 
 from ottla.coordinator.groups.classic.group import ClassicGroup, ClassicState
 from ottla.coordinator.groups.classic.responses import FollowerResponses, joined
-from ottla.server.handlers.classic_fast_path import JoinExpress, SyncExpress
+from ottla.server.handlers.classic_fast_path import JoinFastPath, SyncFastPath
 from ottla.wire import codec
 from ottla.wire.frame import request_frame
 from ottla.wire.message import Message
@@ -198,7 +198,7 @@ def test_the_usual_rebalance_takes_the_fast_path(
     async def run() -> None:
         side = _Rebalancing(tmp_path / "side", is_quick=True)
         try:
-            join, sync = JoinExpress(side.broker).take, SyncExpress(side.broker).take
+            join, sync = JoinFastPath(side.broker).take, SyncFastPath(side.broker).take
             connection = side.connections[0][0]
 
             def taken(take: Any, kind: str, member: str, version: int) -> bool:
